@@ -1,0 +1,12 @@
+//! The contract: which inputs, states and outputs an asset's functions have, in which order, and
+//! what each of them *is*.
+//!
+//! [`Contract`] is the one type that flows from every reader to every report. Names and order alone
+//! do not carry the promise the tool makes (see [`Source`]), so the contract also records which
+//! PyTorch buffer or `forward` argument stands behind each port.
+
+mod model;
+
+pub use model::{
+    Access, Contract, Dim, Export, Function, Port, Source, SourceKind, State, SCHEMA_VERSION,
+};

@@ -1,0 +1,1 @@
+//! Typed intermediate representation of a Core AI program.

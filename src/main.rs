@@ -1,0 +1,3 @@
+//! The stand-alone binary: see [`coreai_audit::cli`].
+
+fn main() {}
