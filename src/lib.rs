@@ -2,8 +2,14 @@
 //!
 //! Map of the crate (dependencies point downwards only):
 //!
+//! - [`cli`]: the commands; the only place that prints or exits
+//! - [`report`]: findings and how they are shown
 //! - [`contract`]: the ordered input, state and output contract, and its comparison
 //! - [`ir`]: typed graphs and ops, read from printed IR or from an asset
+//! - [`text`]: names from untrusted files, made safe to print
 
+pub mod cli;
 pub mod contract;
 pub mod ir;
+pub mod report;
+pub mod text;

@@ -1,3 +1,5 @@
 //! The stand-alone binary: see [`coreai_audit::cli`].
 
-fn main() {}
+fn main() {
+    std::process::exit(coreai_audit::cli::run(std::env::args_os()));
+}

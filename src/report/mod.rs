@@ -1,0 +1,12 @@
+//! Findings and how they are shown.
+//!
+//! A [`Finding`] is data: what a check saw, where, and what to do about it. It never travels as an
+//! error; errors are for checks that could not run.
+
+mod finding;
+mod human;
+mod paint;
+
+pub use finding::{fails, Finding, Severity, Stage};
+pub use human::render_findings;
+pub use paint::Paint;
