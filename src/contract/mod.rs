@@ -6,7 +6,14 @@
 //! PyTorch buffer or `forward` argument stands behind each port.
 
 mod model;
+mod parse;
+mod render;
 
 pub use model::{
     Access, Contract, Dim, Export, Function, Port, Source, SourceKind, State, SCHEMA_VERSION,
 };
+pub use parse::{parse, parse_from_line, ParseError};
+pub use render::{human, json, shape};
+
+#[cfg(test)]
+mod testing;
