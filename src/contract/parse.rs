@@ -201,7 +201,7 @@ mod tests {
         );
         assert_eq!(
             error(&with_function(r#"{"name": "f", "name": "g"}"#)),
-            "old.json:3:20: at `functions[0].name`: duplicate field `name`"
+            "old.json:3:20: at `functions[0]`: duplicate field `name`"
         );
         assert_eq!(
             error(r#"{"schema_version": 1, "functions": [], "torch": "2.13"}"#),
