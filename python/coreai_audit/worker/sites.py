@@ -1,0 +1,86 @@
+"""Where in the user's code an argument or buffer is written in place.
+
+Read off the program as exported, before decomposition: there the in-place ops still stand, each with
+its stack trace. Decomposition turns them into functional ops.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+# Ops that return a view of their first argument: a write through one reaches the original.
+_VIEWS = {
+    "alias", "as_strided", "chunk", "detach", "diagonal", "expand", "narrow", "permute", "real",
+    "select", "slice", "split", "split_with_sizes", "squeeze", "swapaxes", "t", "transpose",
+    "unbind", "unflatten", "unfold", "unsqueeze", "view", "view_as", "view_as_real", "movedim",
+    "reshape", "flatten", "contiguous", "to",
+}  # fmt: skip
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n\s*(?P<code>[^\n]*)')
+
+
+def mutation_sites(program: Any) -> dict[str, list[dict[str, Any]]]:
+    """Placeholder name → the in-place ops that reach it, in program order."""
+    sites: dict[str, list[dict[str, Any]]] = {}
+    for node in program.graph.nodes:
+        if node.op != "call_function":
+            continue
+        for argument in _written(node):
+            origin = _origin(argument)
+            if origin is not None:
+                sites.setdefault(origin, []).append(_site(node))
+    return sites
+
+
+def _written(node: Any) -> list[Any]:
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return []
+    written = []
+    for position, argument in enumerate(schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        if argument.name in node.kwargs:
+            written.append(node.kwargs[argument.name])
+        elif position < len(node.args):
+            written.append(node.args[position])
+    return [w for w in written if hasattr(w, "op")]
+
+
+def _origin(node: Any) -> str | None:
+    """The placeholder (or lifted attribute) behind a chain of views and in-place ops."""
+    for _ in range(1000):
+        if node.op in ("placeholder", "get_attr"):
+            return str(node.name)
+        if node.op != "call_function":
+            return None
+        if str(node.target) == "<built-in function getitem>":
+            node = node.args[0]
+            continue
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or not node.args or not hasattr(node.args[0], "op"):
+            return None
+        base = schema.name.partition("::")[2]
+        if base not in _VIEWS and not schema.is_mutable:
+            return None
+        node = node.args[0]
+    return None
+
+
+def _site(node: Any) -> dict[str, Any]:
+    schema = node.target._schema
+    site: dict[str, Any] = {"op": schema.name.partition("::")[2], "file": None, "line": None, "code": None}
+    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    own = [f for f in frames if "site-packages" not in f["file"]] or frames
+    if own:
+        site.update(
+            file=own[-1]["file"],
+            line=int(own[-1]["line"]),
+            code=own[-1]["code"].strip(),
+        )
+    stack = node.meta.get("nn_module_stack") or {}
+    if stack:
+        path, cls = list(stack.values())[-1]
+        site["module"] = path.removeprefix("L['self'].")
+        site["class"] = cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}"
+    return site

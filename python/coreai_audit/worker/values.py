@@ -1,0 +1,87 @@
+"""What a watched value was: tensors by content, Python scalars by value.
+
+Used to see what a module changes when it is called in eager mode. Only values a module can reach
+through its own attributes, containers and classes are watched; hooks and torch's own bookkeeping
+are left out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+_MAX_DEPTH = 4
+_MAX_ITEMS = 4096
+_SCALARS = (bool, int, float, complex, str, type(None))
+# Bookkeeping of nn.Module itself; parameters, buffers and submodules are watched by name.
+_MODULE_FIELDS = {
+    "_parameters",
+    "_buffers",
+    "_modules",
+    "_non_persistent_buffers_set",
+    "training",
+    "_is_full_backward_hook",
+    "call_super_init",
+}
+
+
+def reachable(module: Any) -> Iterator[tuple[str, Any]]:
+    """Tensors and scalars in plain attributes of a module, its submodules and their classes."""
+    seen_classes: set[type] = set()
+    for prefix, sub in module.named_modules():
+        for key, value in list(vars(sub).items()):
+            if key in _MODULE_FIELDS or "_hooks" in key:
+                continue
+            yield from _walk(f"{prefix}.{key}" if prefix else key, value, _MAX_DEPTH, set())
+        for cls in type(sub).__mro__:
+            if cls in seen_classes or cls.__module__.partition(".")[0] in ("torch", "builtins"):
+                continue
+            seen_classes.add(cls)
+            for key, value in list(vars(cls).items()):
+                if not key.startswith("__"):
+                    yield from _walk(f"{cls.__name__}.{key}", value, 2, set())
+
+
+def _walk(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    import torch
+
+    if isinstance(value, torch.Tensor) or isinstance(value, _SCALARS):
+        yield name, value
+        return
+    if depth == 0 or id(value) in seen or isinstance(value, torch.nn.Module):
+        return
+    seen.add(id(value))
+    if isinstance(value, (list, tuple, deque)):
+        yield f"len({name})", len(value)
+        for i, item in enumerate(list(value)[:_MAX_ITEMS]):
+            yield from _walk(f"{name}[{i}]", item, depth - 1, seen)
+    elif isinstance(value, dict):
+        yield f"len({name})", len(value)
+        for key, item in list(value.items())[:_MAX_ITEMS]:
+            yield from _walk(f"{name}[{key!r}]", item, depth - 1, seen)
+    elif hasattr(value, "__dict__") and not callable(value) and not isinstance(value, type):
+        for key, item in list(vars(value).items()):
+            yield from _walk(f"{name}.{key}", item, depth - 1, seen)
+
+
+def freeze(value: Any) -> Any:
+    """A copy that later changes cannot reach."""
+    import torch
+
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal content; NaN equals NaN."""
+    import torch
+
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        if a.is_floating_point() or a.is_complex():
+            return bool(((a == b) | ((a != a) & (b != b))).all())
+        return bool(torch.equal(a, b))
+    if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
+        return False
+    return bool(a == b or (a != a and b != b))
