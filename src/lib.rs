@@ -10,6 +10,7 @@
 
 pub mod cli;
 pub mod contract;
+pub mod convert;
 pub mod ir;
 pub mod report;
 pub mod text;

@@ -85,6 +85,9 @@ class Recipe:
             )
         for name in ("input_names", "output_names", "state_names"):
             _check_names(name, getattr(self, name))
+        # A repeated output name converts, and loses a value: that is found in the asset. A repeated
+        # argument name does not convert.
+        _check_unique("input_names and state_names", [*(self.input_names or ()), *(self.state_names or ())])
         if isinstance(self.args, (str, bytes)) or not isinstance(self.args, Sequence):
             raise RecipeError(
                 "Recipe: args must be a tuple of example arguments, got "
@@ -140,6 +143,14 @@ def _check_names(field_name: str, names: Sequence[str] | None) -> None:
     for i, name in enumerate(names):
         if not isinstance(name, str) or not name:
             raise RecipeError(f"Recipe: {field_name}[{i}] must be a non-empty string, got {name!r}")
+
+
+def _check_unique(field_name: str, names: list[str]) -> None:
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise RecipeError(
+                f"Recipe: {field_name} use {name!r} twice; every input and state needs a name of its own"
+            )
 
 
 #: What a recipe function looks like.

@@ -5,15 +5,19 @@
 //! do not carry the promise the tool makes (see [`Source`]), so the contract also records which
 //! PyTorch buffer or `forward` argument stands behind each port.
 
+pub mod agree;
 mod model;
+pub mod names;
 mod parse;
 mod render;
+pub mod signature;
 
 pub use model::{
     Access, Contract, Dim, Export, Function, Port, Source, SourceKind, State, SCHEMA_VERSION,
 };
 pub use parse::{parse, parse_from_line, ParseError};
 pub use render::{human, json, shape};
+pub use signature::FunctionSignature;
 
 #[cfg(test)]
 mod testing;

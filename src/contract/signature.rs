@@ -3,6 +3,8 @@
 //! The converter worker sends it as JSON, one [`FunctionSignature`] per entry point. Node names are the
 //! tracer's and serve only to join the lists with each other; they are never part of a contract.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::Dim;
@@ -18,7 +20,7 @@ pub struct FunctionSignature {
     pub names: GivenNames,
     /// Every registered buffer of the module, aliases included.
     #[serde(default)]
-    pub buffers: Vec<Tensor>,
+    pub buffers: Vec<Buffer>,
     /// Groups of names of one and the same buffer (other buffers, attributes that hold it).
     #[serde(default)]
     pub aliases: Vec<Vec<String>>,
@@ -44,9 +46,11 @@ pub struct GivenNames {
     pub states: Option<Vec<String>>,
 }
 
-/// A named tensor with torch's dtype name.
+/// A registered buffer.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Tensor {
+pub struct Buffer {
+    /// The same for every name of one tensor, across the entry points of a recipe.
+    pub key: String,
     /// Qualified name.
     pub name: String,
     /// torch's dtype name (`int64`).
@@ -62,6 +66,9 @@ pub struct Program {
     pub placeholders: Vec<Placeholder>,
     /// Mutations, then what `forward` returns.
     pub outputs: Vec<Output>,
+    /// Every ATen op of the program with the place in the user's code that first needs it.
+    #[serde(default)]
+    pub ops: BTreeMap<String, Site>,
 }
 
 /// One placeholder.
@@ -170,7 +177,10 @@ impl Program {
             .filter_map(|placeholder| {
                 let mutation = self.mutation_of(placeholder);
                 let is_port = placeholder.kind == "user_input" || mutation.is_some();
-                (is_port && placeholder.dtype.is_some()).then_some(Expected { placeholder, mutation })
+                (is_port && placeholder.dtype.is_some()).then_some(Expected {
+                    placeholder,
+                    mutation,
+                })
             })
             .collect()
     }
@@ -187,9 +197,7 @@ impl Program {
 
     fn mutation_of(&self, placeholder: &Placeholder) -> Option<&Output> {
         self.outputs.iter().find(|o| match o.kind.as_str() {
-            "buffer_mutation" => {
-                placeholder.kind == "buffer" && o.target == placeholder.target
-            }
+            "buffer_mutation" => placeholder.kind == "buffer" && o.target == placeholder.target,
             "user_input_mutation" => {
                 placeholder.kind == "user_input" && o.target == placeholder.node
             }
@@ -222,7 +230,10 @@ impl Site {
         let mut text = match (&self.file, self.line) {
             (Some(file), Some(line)) => {
                 let short = file.rsplit(['/', '\\']).next().unwrap_or(file);
-                format!("{short}:{line}: {}", self.code.as_deref().unwrap_or(&self.op))
+                format!(
+                    "{short}:{line}: {}",
+                    self.code.as_deref().unwrap_or(&self.op)
+                )
             }
             _ => self.op.clone(),
         };

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..recipe import Recipe
-from . import paths, values
+from . import paths, sites, values
 
 
 def dtype_name(tensor: Any) -> str:
@@ -50,7 +50,7 @@ def module_facts(recipe: Recipe) -> dict[str, Any]:
     groups: dict[int, list[str]] = {}
     for name, buffer in module.named_buffers(remove_duplicate=False):
         groups.setdefault(id(buffer), []).append(name)
-        facts["buffers"].append(_tensor_facts(name, buffer))
+        facts["buffers"].append({**_tensor_facts(name, buffer), "key": str(id(buffer))})
     buffers = {id(b): n for n, b in module.named_buffers()}
     for name, value in values.reachable(module):
         if id(value) in buffers:
@@ -86,7 +86,7 @@ def _shared_arguments(recipe: Recipe) -> list[list[str]]:
 
 
 def program_facts(
-    program: Any, module: Any | None, sites: dict[str, list[dict[str, Any]]]
+    program: Any, module: Any | None, written: dict[str, list[dict[str, Any]]]
 ) -> dict[str, Any]:
     """Placeholders, outputs, arguments and returned values of a decomposed ExportedProgram."""
     signature = program.graph_signature
@@ -100,7 +100,7 @@ def program_facts(
         if entry["kind"] == "user_input":
             path, rank = next(leaves, (entry["node"], None))
             entry.update(path=path, rank=rank)
-        entry["sites"] = sites.get(entry["node"], [])
+        entry["sites"] = written.get(entry["node"], [])
         placeholders.append(entry)
     outputs = []
     leaf_paths = iter(returns)
@@ -109,7 +109,7 @@ def program_facts(
         if entry["kind"] == "user_output":
             entry["path"] = next(leaf_paths, None)
         outputs.append(entry)
-    return {"placeholders": placeholders, "outputs": outputs}
+    return {"placeholders": placeholders, "outputs": outputs, "ops": sites.first_sites(program)}
 
 
 def _placeholder(spec: Any, nodes: dict[str, Any]) -> dict[str, Any]:

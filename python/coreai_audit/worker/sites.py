@@ -32,6 +32,17 @@ def mutation_sites(program: Any) -> dict[str, list[dict[str, Any]]]:
     return sites
 
 
+def first_sites(program: Any) -> dict[str, dict[str, Any]]:
+    """ATen op (``aten.remainder.Scalar``) → where the user's code first needs it."""
+    found: dict[str, dict[str, Any]] = {}
+    for node in program.graph.nodes:
+        if node.op == "call_function" and hasattr(node.target, "_schema"):
+            name = str(node.target)
+            if name not in found:
+                found[name] = _site(node)
+    return found
+
+
 def _written(node: Any) -> list[Any]:
     schema = getattr(node.target, "_schema", None)
     if schema is None or not schema.is_mutable:

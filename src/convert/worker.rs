@@ -1,0 +1,216 @@
+//! The worker's side: drives PyTorch and the converter, one request after the other.
+//!
+//! Events go out on what was standard output when the process started. Python never sees that stream:
+//! whatever a recipe or the converter prints goes to standard error, which the supervisor keeps as the
+//! log.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::sync::{mpsc, Mutex};
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use super::protocol::{DescriptorFunction, Event, PythonError, Request, Step};
+
+/// Serves requests on standard input until it closes, then ends the process.
+pub fn serve(py: Python<'_>) -> io::Result<()> {
+    let (mut events, requests) = private_streams()?;
+    let started = start(py);
+    if let Ok(versions) = &started {
+        send(
+            &mut events,
+            &Event::Ready {
+                versions: versions.clone(),
+            },
+        )?;
+    }
+    // Waiting must not hold the interpreter: recipes may have started threads.
+    let requests = Mutex::new(requests);
+    while let Some(request) = py.detach(|| requests.lock().ok()?.recv().ok()) {
+        let result = match &started {
+            Ok(_) => convert(py, &request, &mut events),
+            Err(error) => Err(Interrupted::Python(error.clone_ref(py))),
+        };
+        match result {
+            Ok(()) => send(&mut events, &Event::Done)?,
+            Err(Interrupted::Stream(error)) => return Err(error),
+            Err(Interrupted::Python(error)) => {
+                let error = describe(py, &error, &request.recipe);
+                send(&mut events, &Event::Failed { error })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Imports torch and the converter; returns the toolchain's versions.
+fn start(py: Python<'_>) -> PyResult<serde_json::Value> {
+    py.import("faulthandler")?.call_method0("enable")?;
+    let session = py.import("coreai_audit.worker.session")?;
+    session.call_method0("warm_up")?;
+    json(&session.call_method0("versions")?)
+}
+
+enum Interrupted {
+    Python(PyErr),
+    Stream(io::Error),
+}
+
+impl From<PyErr> for Interrupted {
+    fn from(error: PyErr) -> Self {
+        Interrupted::Python(error)
+    }
+}
+
+impl From<io::Error> for Interrupted {
+    fn from(error: io::Error) -> Self {
+        Interrupted::Stream(error)
+    }
+}
+
+/// One conversion; the session forgets the recipe's modules however it ends.
+fn convert(py: Python<'_>, request: &Request, events: &mut File) -> Result<(), Interrupted> {
+    let session = py
+        .import("coreai_audit.worker.session")?
+        .getattr("Session")?
+        .call1((&request.recipe, &request.function, request.debug_info))?;
+    let result = stages(py, &session, request, events);
+    let facts = session.call_method0("facts_json");
+    if result.is_err() {
+        // What is known so far explains the failure.
+        if let Ok(facts) = facts {
+            send_facts(events, &facts)?;
+        }
+    }
+    session.call_method0("close")?;
+    result
+}
+
+fn stages(
+    py: Python<'_>,
+    session: &Bound<'_, PyAny>,
+    request: &Request,
+    events: &mut File,
+) -> Result<(), Interrupted> {
+    let stage = |step: Step, events: &mut File| send(events, &Event::Step { step });
+
+    stage(Step::Recipe, events)?;
+    let kind: String = session.call_method0("load")?.extract()?;
+    match kind.as_str() {
+        "module" | "exported" => {
+            stage(Step::Observe, events)?;
+            session.call_method0("observe")?;
+            stage(Step::Export, events)?;
+            session.call_method0("export")?;
+            stage(Step::Decompose, events)?;
+            session.call_method0("decompose")?;
+            send_facts(events, &session.call_method0("facts_json")?)?;
+            stage(Step::Convert, events)?;
+            session.call_method0("convert")?;
+        }
+        "program" => {
+            stage(Step::Convert, events)?;
+            session.call_method0("build")?;
+        }
+        _ => {
+            stage(Step::Save, events)?;
+            session.call_method1("copy_asset", (&request.asset,))?;
+            send(events, &Event::Saved)?;
+            session.call_method1("load_program", (&request.asset,))?;
+        }
+    }
+    if kind != "asset" {
+        stage(Step::Optimize, events)?;
+        session.call_method0("optimize")?;
+    }
+    stage(Step::Print, events)?;
+    let text = session.call_method0("print_ir")?.extract()?;
+    send(events, &Event::Ir { text })?;
+    if kind != "asset" {
+        stage(Step::Save, events)?;
+        session.call_method1("save", (&request.asset,))?;
+        send(events, &Event::Saved)?;
+    }
+    stage(Step::Describe, events)?;
+    let descriptor = py
+        .import("coreai_audit.worker.describe")?
+        .call_method1("describe", (&request.asset,))?;
+    let mut descriptor = json(&descriptor)?;
+    let functions: Vec<DescriptorFunction> =
+        serde_json::from_value(descriptor["functions"].take()).map_err(io::Error::from)?;
+    send(events, &Event::Descriptor { functions })?;
+    Ok(())
+}
+
+fn send(events: &mut File, event: &Event) -> io::Result<()> {
+    let mut line = serde_json::to_vec(event)?;
+    line.push(b'\n');
+    events.write_all(&line)?;
+    events.flush()
+}
+
+fn send_facts(events: &mut File, facts: &Bound<'_, PyAny>) -> Result<(), Interrupted> {
+    let mut facts = json(facts)?;
+    let functions = serde_json::from_value(facts["functions"].take()).map_err(io::Error::from)?;
+    Ok(send(events, &Event::Facts { functions })?)
+}
+
+/// JSON text made by our own Python side.
+fn json(text: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
+    let text: String = text.extract()?;
+    serde_json::from_str(&text).map_err(|e| pyo3::exceptions::PyValueError::new_err(e.to_string()))
+}
+
+/// A Python exception as data; if even that fails, its bare text.
+fn describe(py: Python<'_>, error: &PyErr, recipe: &str) -> PythonError {
+    let described = py
+        .import("coreai_audit.worker.failures")
+        .and_then(|m| m.call_method1("describe", (error.value(py), recipe)))
+        .and_then(|d| py.import("json")?.call_method1("dumps", (d,)))
+        .and_then(|text| json(&text))
+        .ok()
+        .and_then(|value| serde_json::from_value(value).ok());
+    described.unwrap_or_else(|| PythonError {
+        kind: "python".into(),
+        class: error
+            .get_type(py)
+            .name()
+            .map_or_else(|_| "Exception".into(), |n| n.to_string()),
+        message: error
+            .value(py)
+            .str()
+            .map_or_else(|_| String::new(), |s: Bound<'_, PyString>| s.to_string()),
+        module: None,
+        frames: Vec::new(),
+    })
+}
+
+/// Takes standard input and output for the protocol and leaves Python an empty input and the log.
+///
+/// The process ends as soon as its input closes, whatever Python is doing: the supervisor is gone.
+#[cfg(unix)]
+fn private_streams() -> io::Result<(File, mpsc::Receiver<Request>)> {
+    use rustix::stdio;
+    let events = File::from(rustix::io::dup(stdio::stdout())?);
+    let input = File::from(rustix::io::dup(stdio::stdin())?);
+    stdio::dup2_stdout(stdio::stderr())?;
+    stdio::dup2_stdin(File::open("/dev/null")?)?;
+    let (sender, requests) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(input).lines() {
+            let Ok(line) = line else { break };
+            let Ok(request) = serde_json::from_str(&line) else { break };
+            if sender.send(request).is_err() {
+                break;
+            }
+        }
+        std::process::exit(0);
+    });
+    Ok((events, requests))
+}
+
+#[cfg(not(unix))]
+fn private_streams() -> io::Result<(File, mpsc::Receiver<Request>)> {
+    Err(io::Error::other("conversion runs on Linux and macOS only"))
+}
