@@ -30,6 +30,9 @@ pub struct FunctionSignature {
     /// What two eager calls changed.
     #[serde(default)]
     pub observed: Option<Observed>,
+    /// Buffers and arguments that the exported program writes in place, before decomposition.
+    #[serde(default)]
+    pub written: Vec<Written>,
     /// Placeholders and outputs, once the program is decomposed.
     #[serde(default)]
     pub program: Option<Program>,
@@ -117,6 +120,15 @@ pub struct Output {
     pub path: Option<String>,
 }
 
+/// A buffer or argument that is written in place.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Written {
+    /// Qualified buffer name, or the argument's placeholder.
+    pub name: String,
+    /// The writes, in program order.
+    pub sites: Vec<Site>,
+}
+
 /// An in-place op in the user's code.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Site {
@@ -134,6 +146,9 @@ pub struct Site {
     /// Its class.
     #[serde(default)]
     pub class: Option<String>,
+    /// For `copy_`: the node whose value is written.
+    #[serde(default)]
+    pub value: Option<String>,
 }
 
 /// What changed when the module was called twice in eager mode.

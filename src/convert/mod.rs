@@ -15,7 +15,7 @@ pub mod python;
 pub mod worker;
 
 pub use explain::explain;
-pub use interpreter::{Interpreter, InterpreterError, Origin};
+pub use interpreter::{Interpreter, InterpreterError, Origin, WORKER_ARGUMENT};
 pub use outcome::{Failure, FailureKind, Outcome, StageTime, Toolchain};
 pub use protocol::{
     Descriptor, DescriptorFunction, DescriptorPort, Frame, PythonError, Request, Step,

@@ -84,7 +84,7 @@ class Session:
         """``torch.export.export`` for every entry point that comes as a module."""
         import torch
 
-        for recipe in self._recipe().entry_points():
+        for recipe, facts in zip(self._recipe().entry_points(), self.facts, strict=True):
             if recipe.module is None:
                 program = recipe.exported() if callable(recipe.exported) else recipe.exported
                 if not isinstance(program, torch.export.ExportedProgram):
@@ -103,7 +103,12 @@ class Session:
                         strict=recipe.strict,
                     )
             self.programs.append(program)
-            self.sites.append(sites.mutation_sites(program))
+            written = sites.mutation_sites(program)
+            self.sites.append(written)
+            buffers = program.graph_signature.inputs_to_buffers
+            facts["written"] = [
+                {"name": buffers.get(node, node), "sites": found} for node, found in written.items()
+            ]
 
     def decompose(self) -> None:
         """Decompose with the converter's table and read the graph signature."""

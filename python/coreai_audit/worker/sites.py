@@ -28,8 +28,15 @@ def mutation_sites(program: Any) -> dict[str, list[dict[str, Any]]]:
         for argument in _written(node):
             origin = _origin(argument)
             if origin is not None:
-                sites.setdefault(origin, []).append(_site(node))
+                sites.setdefault(origin, []).append({**_site(node), "value": _value(node)})
     return sites
+
+
+def _value(node: Any) -> str | None:
+    """The node whose value a ``copy_`` writes: the same one in two states cannot be exported."""
+    if node.target._schema.name != "aten::copy_" or len(node.args) < 2:
+        return None
+    return getattr(node.args[1], "name", None)
 
 
 def first_sites(program: Any) -> dict[str, dict[str, Any]]:

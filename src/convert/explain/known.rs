@@ -2,12 +2,14 @@
 
 use super::stage_of;
 use crate::contract::agree::source;
-use crate::contract::signature::{asset_dtype, Expected, FunctionSignature};
+use crate::contract::signature::{asset_dtype, Expected, FunctionSignature, Written};
 use crate::contract::Dim;
 use crate::convert::outcome::Failure;
 use crate::convert::protocol::PythonError;
 use crate::report::{Finding, Severity, Stage};
 use crate::text;
+
+type Explainer = fn(&Failure, &PythonError, &FunctionSignature) -> Option<Finding>;
 
 /// The best explanation of a Python error, `conversion-failed` with the bare message at worst.
 pub(super) fn explain(
@@ -15,8 +17,9 @@ pub(super) fn explain(
     error: &PythonError,
     functions: &[FunctionSignature],
 ) -> Finding {
-    let explainers: [fn(&Failure, &PythonError, &FunctionSignature) -> Option<Finding>; 8] = [
+    let explainers: [Explainer; 9] = [
         internal_assertion,
+        one_value_copied_twice,
         one_value_in_two_states,
         written_type,
         baked_argument,
@@ -117,6 +120,39 @@ fn internal_assertion(
             .with_evidence(said)
             .with_evidence("the default export cannot write a buffer that is reachable under two names; strict=True can, and orders states by first use")
             .with_fix("keep the tensor under one name only"),
+        );
+    }
+    None
+}
+
+/// `SpecViolationError`: the same value is copied into two buffers, and torch loses count of its outputs.
+fn one_value_copied_twice(
+    failure: &Failure,
+    error: &PythonError,
+    signature: &FunctionSignature,
+) -> Option<Finding> {
+    if error.class != "SpecViolationError" {
+        return None;
+    }
+    let last_copy = |w: &Written| w.sites.last().and_then(|s| Some((s.value.clone()?, s.describe())));
+    let copies: Vec<(&str, (String, String))> =
+        signature.written.iter().filter_map(|w| Some((w.name.as_str(), last_copy(w)?))).collect();
+    for (i, (a, (value, place))) in copies.iter().enumerate() {
+        let Some((b, (_, other))) = copies[i + 1..].iter().find(|(_, (v, _))| v == value) else {
+            continue;
+        };
+        return Some(
+            Finding::new(
+                "aliased-buffers",
+                stage_of(failure.stage),
+                Severity::Error,
+                format!("{a} and {b} are given one and the same value, which torch.export cannot express"),
+            )
+            .about(*a)
+            .with_evidence(format!("{a}: {place}"))
+            .with_evidence(format!("{b}: {other}"))
+            .with_evidence(format!("torch says: {}", error.message.lines().next().unwrap_or_default()))
+            .with_fix(format!("write a copy into one of them: {b}.copy_(value + 0)")),
         );
     }
     None

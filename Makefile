@@ -1,0 +1,50 @@
+# VENV: the environment with PyTorch and the converter. Point it elsewhere to share one between clones.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready-torch-2.13.0-coreai-torch-0.4.3
+SOURCES := $(shell find src python -name '*.rs' -o -name '*.py' -o -name '*.toml') Cargo.toml pyproject.toml
+# nextest where it is installed, cargo's own runner elsewhere.
+CARGO_TEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo "cargo nextest run" || echo "cargo test")
+
+.PHONY: gate test test-rust test-python lint bench clean
+
+## gate: convert and judge the five examples
+gate: $(BIN)/coreai-audit
+	CI=true $(BIN)/coreai-audit gate
+
+## test: all tests
+test: test-rust test-python
+
+test-rust:
+	$(CARGO_TEST)
+
+test-python: $(BIN)/coreai-audit
+	$(BIN)/python -m pytest -q tests
+
+## lint: formatting and static checks
+lint: $(STAMP)
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+	cargo clippy --no-default-features --all-targets -- -D warnings
+	PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --features embed --all-targets -- -D warnings
+	$(BIN)/ruff format --check python tests examples benches
+	$(BIN)/ruff check python tests examples benches
+	$(BIN)/mypy
+
+## bench: the gate's own share of the time
+bench: $(BIN)/coreai-audit
+	$(BIN)/python benches/gate_overhead.py
+
+$(STAMP):
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python torch==2.13.0 coreai-torch==0.4.3 maturin==1.16.0 pytest ruff mypy
+	touch $@
+
+$(BIN)/coreai-audit: $(STAMP) $(SOURCES)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --reinstall .
+	touch $@
+
+clean:
+	rm -rf target .venv

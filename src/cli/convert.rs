@@ -1,0 +1,140 @@
+//! `coreai-audit convert`: one recipe to one asset.
+
+use std::fs;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::progress::Reporter;
+use super::workers::{Cleanup, Defaults, WorkerArgs};
+use super::{Context, Exit, Failure, Format, FormatArg};
+use crate::contract::{self, SCHEMA_VERSION};
+use crate::convert::{Request, Step};
+use crate::gate;
+use crate::manifest::{is_recipe, Manifest, Model};
+use crate::report::{fails, render_findings};
+
+/// Convert one model to an asset
+///
+/// The same conversion and the same checks as `gate`, without comparing the contract with anything.
+/// The asset is written under a temporary name and renamed when it is whole.
+#[derive(clap::Args)]
+#[command(after_long_help = "Examples:\n  \
+    coreai-audit convert model.py:recipe -o model.aimodel\n  \
+    coreai-audit convert decoder -o decoder.aimodel --contract decoder.json\n\n\
+    Exit codes: 0 converted; 1 converted, and something was found; 2 could not convert.")]
+pub struct Args {
+    /// A recipe as path.py:function, or a model of the manifest
+    #[arg(value_name = "RECIPE")]
+    recipe: String,
+
+    /// Where the asset is written; ends in .aimodel
+    #[arg(short, long, value_name = "PATH")]
+    output: PathBuf,
+
+    /// Also write the contract, sources included, as JSON
+    #[arg(long, value_name = "FILE")]
+    contract: Option<PathBuf>,
+
+    /// The manifest, when RECIPE is a model of one
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+
+    #[command(flatten)]
+    worker: WorkerArgs,
+
+    #[command(flatten)]
+    format: FormatArg,
+}
+
+impl Args {
+    pub(super) fn run(self, context: &mut Context<'_>) -> Result<Exit, Failure> {
+        if self.output.extension().is_none_or(|e| e != "aimodel") {
+            return Err(format!("{}: expected a path that ends in .aimodel", self.output.display()).into());
+        }
+        let here = std::env::current_dir()?;
+        let found = Manifest::find(self.manifest.as_deref(), &here);
+        let (model, manifest) = if is_recipe(&self.recipe) {
+            (Model::from_recipe(&self.recipe)?, found.ok())
+        } else {
+            let manifest = found?;
+            (manifest.model(&self.recipe)?.clone(), Some(manifest))
+        };
+        if let Some(folder) = self.output.parent().filter(|p| !p.as_os_str().is_empty()) {
+            fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        }
+        let temporary = gate::temporary_beside(&self.output);
+        let cleanup = Cleanup::default();
+        cleanup.add(temporary.clone());
+        let defaults = manifest.as_ref().map_or_else(Defaults::default, |m| Defaults {
+            python: m.python.as_deref(),
+            timeout: m.timeout,
+            max_memory: m.max_memory.as_deref(),
+        });
+        let mut supervisor = self.worker.supervisor(&defaults, &cleanup)?;
+        let mut progress = Reporter::new(1, std::io::stderr().is_terminal());
+        progress.begin(0, &model.name);
+        let request = Request {
+            recipe: model.file.to_string_lossy().into_owned(),
+            function: model.function.clone(),
+            asset: temporary.to_string_lossy().into_owned(),
+            debug_info: self.worker.debug_info,
+        };
+        let outcome = supervisor.convert(&request, &mut progress)?;
+        let reading = gate::read(&outcome, &temporary);
+        let whole = outcome.saved && outcome.failure.as_ref().is_none_or(|f| f.stage == Step::Describe);
+        if whole {
+            gate::replace(&temporary, &self.output).map_err(|e| format!("{}: {e}", self.output.display()))?;
+        } else if temporary.exists() {
+            fs::remove_dir_all(&temporary)?;
+        }
+        progress.end(if whole { "converted" } else { "not converted" });
+        drop(progress);
+        if let (Some(path), Some(contract)) = (&self.contract, &reading.contract) {
+            crate::files::write_atomically(path, contract::json(contract).as_bytes())?;
+        }
+        self.show(context, &outcome, &reading, whole)?;
+        Ok(if !whole || reading.could_not {
+            Exit::Failed
+        } else if fails(&reading.findings) {
+            Exit::Found
+        } else {
+            Exit::Good
+        })
+    }
+
+    fn show(
+        &self,
+        context: &mut Context<'_>,
+        outcome: &crate::convert::Outcome,
+        reading: &gate::Reading,
+        whole: bool,
+    ) -> Result<(), Failure> {
+        if self.format.format == Format::Json {
+            let document = json!({
+                "schema_version": SCHEMA_VERSION,
+                "command": "convert",
+                "asset": whole.then(|| self.output.display().to_string()),
+                "contract": reading.contract,
+                "findings": reading.findings,
+                "stages": outcome.stages,
+                "toolchain": outcome.toolchain,
+            });
+            writeln!(context.out, "{}", serde_json::to_string_pretty(&document)?)?;
+            return Ok(());
+        }
+        if let Some(contract) = &reading.contract {
+            write!(context.out, "{}", contract::human(contract))?;
+        }
+        let mut findings = reading.findings.clone();
+        findings.sort();
+        let mut text = String::new();
+        render_findings(&mut text, &findings, context.out.paint)?;
+        write!(context.out, "{text}")?;
+        if whole {
+            writeln!(context.out, "{}", self.output.display())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,373 @@
+//! One model from recipe to verdict: convert, read, join, compare with what was accepted.
+
+mod json;
+mod table;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::contract::agree::{self, OtherFunction, OtherPort};
+use crate::contract::snapshot::{self, Status, Store};
+use crate::contract::{self, Change, Contract};
+use crate::convert::{
+    explain, Descriptor, DescriptorPort, Failure, FailureKind, Outcome, Progress, Request, StageTime,
+    Step, Supervisor, SupervisorError, Toolchain,
+};
+use crate::ir;
+use crate::manifest::{Allow, Model};
+use crate::report::{Finding, Severity, Stage};
+
+pub use json::document;
+pub use table::{details, table};
+
+/// What holds for every model of one run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Folder of the accepted contracts.
+    pub snapshots: PathBuf,
+    /// Never write a snapshot, and fail where one is missing.
+    pub ci: bool,
+    /// Keep stack traces of the author's code in the asset.
+    pub debug_info: bool,
+    /// Where assets are written.
+    pub assets: PathBuf,
+}
+
+/// How a model did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Everything is as it was accepted.
+    Pass,
+    /// No contract has been accepted yet; one is pending.
+    New,
+    /// Something was found.
+    Fail,
+    /// It could not be judged.
+    Error,
+}
+
+impl Verdict {
+    /// The word in reports and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Pass => "pass",
+            Verdict::New => "new",
+            Verdict::Fail => "fail",
+            Verdict::Error => "error",
+        }
+    }
+}
+
+/// The contract against the accepted one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Comparison {
+    /// As accepted.
+    Same,
+    /// Different from what was accepted.
+    Changed(Vec<Change>),
+    /// Nothing was accepted yet.
+    New,
+    /// There is no contract to compare.
+    NotRead,
+}
+
+impl Comparison {
+    /// The word in reports and JSON.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Comparison::Same => "same",
+            Comparison::Changed(_) => "changed",
+            Comparison::New => "new",
+            Comparison::NotRead => "not-read",
+        }
+    }
+}
+
+/// Everything there is to say about one model.
+#[derive(Debug)]
+pub struct ModelReport {
+    /// What was judged.
+    pub model: Model,
+    /// How it did.
+    pub verdict: Verdict,
+    /// Its contract, sources included, as far as it was read.
+    pub contract: Option<Contract>,
+    /// Against the accepted contract.
+    pub comparison: Comparison,
+    /// What was found, worst first.
+    pub findings: Vec<Finding>,
+    /// Findings that the manifest accepts, with its reasons.
+    pub allowed: Vec<(Finding, String)>,
+    /// Wall time of the stages.
+    pub stages: Vec<StageTime>,
+    /// Versions of what made the asset.
+    pub toolchain: Toolchain,
+    /// Where the asset stands.
+    pub asset: Option<PathBuf>,
+    /// Whether a pending snapshot was written.
+    pub pending: bool,
+}
+
+/// Why a run could not go on; a model that fails is a report, not an error.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    /// No worker.
+    #[error(transparent)]
+    Worker(#[from] SupervisorError),
+    /// A snapshot is unreadable or cannot be written.
+    #[error(transparent)]
+    Snapshot(#[from] snapshot::SnapshotError),
+    /// The asset cannot be put in place.
+    #[error("{}: cannot put the asset in place", path.display())]
+    Place {
+        /// Where it should stand.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Converts and judges one model.
+pub fn judge(
+    model: &Model,
+    settings: &Settings,
+    supervisor: &mut Supervisor,
+    progress: &mut dyn Progress,
+) -> Result<ModelReport, GateError> {
+    let target = asset_path(settings, model);
+    let temporary = temporary_beside(&target);
+    let request = Request {
+        recipe: model.file.to_string_lossy().into_owned(),
+        function: model.function.clone(),
+        asset: temporary.to_string_lossy().into_owned(),
+        debug_info: settings.debug_info,
+    };
+    let outcome = supervisor.convert(&request, progress)?;
+    let reading = read(&outcome, &temporary);
+    let asset = place(&outcome, &temporary, &target)?;
+    let toolchain = outcome.toolchain.clone();
+    let mut report = ModelReport {
+        model: model.clone(),
+        verdict: Verdict::Error,
+        contract: reading.contract,
+        comparison: Comparison::NotRead,
+        findings: reading.findings,
+        allowed: Vec::new(),
+        stages: outcome.stages,
+        toolchain,
+        asset,
+        pending: false,
+    };
+    report.findings.sort();
+    accept_known(&mut report);
+    compare(&mut report, settings)?;
+    report.verdict = verdict(&report, reading.could_not, settings);
+    Ok(report)
+}
+
+/// The contract of a conversion with everything that was found on the way.
+pub struct Reading {
+    /// The contract, sources included.
+    pub contract: Option<Contract>,
+    /// What was found.
+    pub findings: Vec<Finding>,
+    /// Something could not be done at all.
+    pub could_not: bool,
+}
+
+/// Reads what a worker sent, and joins the readings.
+pub fn read(outcome: &Outcome, asset: &Path) -> Reading {
+    let mut reading = Reading { contract: None, findings: Vec::new(), could_not: false };
+    if let Some(failure) = &outcome.failure {
+        failed(&mut reading, failure, outcome);
+    }
+    let Some(text) = outcome.ir.as_deref() else { return reading };
+    let module = match ir::text::parse(text) {
+        Ok(module) => module,
+        Err(error) => {
+            reading.could_not = true;
+            reading.findings.push(
+                Finding::new("ir-unreadable", Stage::Contract, Severity::Error, format!("the emitted IR: {error}"))
+                    .with_fix("report this with the recipe: the converter printed something this version does not read"),
+            );
+            return reading;
+        }
+    };
+    let extracted = contract::extract(&module);
+    let mut contract = extracted.contract;
+    reading.findings.extend(extracted.notes.iter().map(contract::Note::finding));
+    reading.findings.extend(agree::join(&mut contract, &outcome.functions));
+    if let Some(descriptor) = &outcome.descriptor {
+        let other = functions_of(descriptor);
+        reading.findings.extend(agree::compare_reading(&contract, "runtime descriptor", &other));
+    }
+    let _ = asset;
+    reading.contract = Some(contract);
+    reading
+}
+
+fn failed(reading: &mut Reading, failure: &Failure, outcome: &Outcome) {
+    // The descriptor is one reading of several: that coreai-core refuses the asset is a finding.
+    if let (Step::Describe, FailureKind::Python(error)) = (failure.stage, &failure.kind) {
+        reading.findings.push(
+            Finding::new(
+                "descriptor-refused",
+                Stage::Contract,
+                Severity::Warning,
+                format!("coreai-core does not load the asset: {}", failure.headline()),
+            )
+            .with_evidence(error.message.clone())
+            .with_fix("the other readings are compared all the same; try another coreai-core version"),
+        );
+        return;
+    }
+    let explanation = explain(failure, &outcome.functions);
+    reading.could_not |= !explanation.found;
+    reading.findings.extend(explanation.findings);
+}
+
+fn functions_of(descriptor: &Descriptor) -> Vec<OtherFunction> {
+    let ports = |ports: &[DescriptorPort]| -> Vec<OtherPort> {
+        ports
+            .iter()
+            .map(|p| OtherPort { name: p.name.clone(), dtype: p.dtype.clone(), shape: p.shape.clone() })
+            .collect()
+    };
+    descriptor
+        .functions
+        .iter()
+        .map(|f| OtherFunction {
+            name: f.name.clone(),
+            inputs: ports(&f.inputs),
+            states: ports(&f.states),
+            outputs: ports(&f.outputs),
+        })
+        .collect()
+}
+
+/// Moves the findings that the manifest accepts out of the way.
+fn accept_known(report: &mut ModelReport) {
+    let accepts = |allow: &Allow, finding: &Finding| {
+        allow.id == finding.id
+            && allow.subject.as_ref().is_none_or(|s| finding.subject.as_ref() == Some(s))
+    };
+    let allow = report.model.allow.clone();
+    let (kept, allowed): (Vec<_>, Vec<_>) = report
+        .findings
+        .drain(..)
+        .map(|finding| {
+            let reason = allow.iter().find(|a| accepts(a, &finding)).map(|a| a.reason.clone());
+            (finding, reason)
+        })
+        .partition(|(_, reason)| reason.is_none());
+    report.findings = kept.into_iter().map(|(f, _)| f).collect();
+    report.allowed = allowed.into_iter().filter_map(|(f, reason)| Some((f, reason?))).collect();
+    for allow in allow {
+        let used = report.allowed.iter().any(|(f, _)| accepts(&allow, f));
+        if !used && report.contract.is_some() {
+            report.findings.push(
+                Finding::new(
+                    "unused-exception",
+                    Stage::Contract,
+                    Severity::Advice,
+                    format!("the manifest accepts {} here, and nothing of that kind was found", allow.id),
+                )
+                .with_fix("take the exception out of the manifest"),
+            );
+        }
+    }
+}
+
+fn compare(report: &mut ModelReport, settings: &Settings) -> Result<(), GateError> {
+    let Some(contract) = &report.contract else { return Ok(()) };
+    let store = Store::new(&settings.snapshots, settings.ci);
+    let name = &report.model.name;
+    report.comparison = match store.check(name, contract)? {
+        Status::Same => Comparison::Same,
+        Status::New => Comparison::New,
+        Status::Changed(changes) => Comparison::Changed(changes),
+    };
+    if !settings.ci {
+        if report.comparison == Comparison::Same {
+            store.discard_pending(name)?;
+        } else {
+            store.store_pending(name, contract, &toolchain_info(&report.toolchain))?;
+            report.pending = true;
+        }
+    }
+    Ok(())
+}
+
+fn verdict(report: &ModelReport, could_not: bool, settings: &Settings) -> Verdict {
+    let errors = report.findings.iter().any(|f| f.severity == Severity::Error);
+    let changed = match &report.comparison {
+        Comparison::Changed(changes) => changes.iter().any(|c| c.counts_at(report.model.level)),
+        _ => false,
+    };
+    if could_not {
+        Verdict::Error
+    } else if errors || changed || (report.comparison == Comparison::New && settings.ci) {
+        Verdict::Fail
+    } else if report.comparison == Comparison::New {
+        Verdict::New
+    } else {
+        Verdict::Pass
+    }
+}
+
+fn toolchain_info(toolchain: &Toolchain) -> Vec<(String, String)> {
+    let entries = [
+        ("coreai-audit", Some(env!("CARGO_PKG_VERSION").to_owned())),
+        ("torch", toolchain.torch.clone()),
+        ("coreai-torch", toolchain.coreai_torch.clone()),
+        ("coreai-core", toolchain.coreai_core.clone()),
+    ];
+    entries.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v?))).collect()
+}
+
+/// Renames a whole asset into place, or removes what a failed conversion left.
+fn place(outcome: &Outcome, temporary: &Path, target: &Path) -> Result<Option<PathBuf>, GateError> {
+    let failed = |source| GateError::Place { path: target.to_owned(), source };
+    let whole = outcome.saved
+        && outcome.failure.as_ref().is_none_or(|f| f.stage == Step::Describe);
+    if !whole {
+        if temporary.exists() {
+            fs::remove_dir_all(temporary).map_err(failed)?;
+        }
+        return Ok(None);
+    }
+    replace(temporary, target).map_err(failed)?;
+    Ok(Some(target.to_owned()))
+}
+
+/// Puts a folder in the place of another; the old one is gone only when the new one stands.
+pub fn replace(temporary: &Path, target: &Path) -> io::Result<()> {
+    if !target.exists() {
+        return fs::rename(temporary, target);
+    }
+    let old = target.with_file_name(format!(
+        ".{}.old-{}",
+        target.file_name().unwrap_or_default().to_string_lossy(),
+        std::process::id()
+    ));
+    fs::rename(target, &old)?;
+    fs::rename(temporary, target)?;
+    if old.is_dir() { fs::remove_dir_all(old) } else { fs::remove_file(old) }
+}
+
+/// The temporary name of an asset: hidden, beside its target, with the suffix the converter insists on.
+pub fn temporary_beside(target: &Path) -> PathBuf {
+    let stem = target.file_stem().unwrap_or_default().to_string_lossy();
+    target.with_file_name(format!(".{stem}.tmp-{}.aimodel", std::process::id()))
+}
+
+/// Where a model's asset stands when it is whole.
+pub fn asset_path(settings: &Settings, model: &Model) -> PathBuf {
+    settings.assets.join(format!("{}.aimodel", file_stem(&model.name)))
+}
+
+/// A model's name as a file name.
+fn file_stem(name: &str) -> String {
+    name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
+}
