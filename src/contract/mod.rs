@@ -5,13 +5,16 @@
 //! do not carry the promise the tool makes (see [`Source`]), so the contract also records which
 //! PyTorch buffer or `forward` argument stands behind each port.
 
+mod access;
 pub mod agree;
+mod extract;
 mod model;
 pub mod names;
 mod parse;
 mod render;
 pub mod signature;
 
+pub use extract::{dtype_name, extract, Extracted, Note, Role};
 pub use model::{
     Access, Contract, Dim, Export, Function, Port, Source, SourceKind, State, SCHEMA_VERSION,
 };
