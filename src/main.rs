@@ -2,7 +2,10 @@
 
 fn main() {
     #[cfg(feature = "embed")]
-    if std::env::args_os().nth(1).is_some_and(|a| a == coreai_audit::convert::WORKER_ARGUMENT) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|a| a == coreai_audit::convert::WORKER_ARGUMENT)
+    {
         std::process::exit(coreai_audit::convert::python::embedded_worker());
     }
     std::process::exit(coreai_audit::cli::run(std::env::args_os()));

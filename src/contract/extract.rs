@@ -11,7 +11,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::access::Accesses;
-use super::{Contract, Function, Port, State};
+use super::{Contract, Function, Port, Role, State};
 use crate::ir::{AttrDict, Element, Float, Graph, Module, Sign, Type};
 
 /// The name consumers bind by.
@@ -26,29 +26,6 @@ pub struct Extracted {
     pub contract: Contract,
     /// Contradictions between names, attributes and types, in order of occurrence.
     pub notes: Vec<Note>,
-}
-
-/// Which list of a function an entry is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Role {
-    /// A tensor argument.
-    Input,
-    /// A handle argument.
-    State,
-    /// A tensor result.
-    Output,
-}
-
-impl Role {
-    /// The word used in reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Role::Input => "input",
-            Role::State => "state",
-            Role::Output => "output",
-        }
-    }
 }
 
 /// Something about a function's signature that a reader of the contract should know.

@@ -7,19 +7,23 @@
 
 mod access;
 pub mod agree;
+mod diff;
 mod extract;
 mod model;
 pub mod names;
 mod parse;
 mod render;
+mod role;
 pub mod signature;
 
-pub use extract::{dtype_name, extract, Extracted, Note, Role};
+pub use diff::{diff, Change, ChangeId, Impact, Level};
+pub use extract::{dtype_name, extract, Extracted, Note};
 pub use model::{
     Access, Contract, Dim, Export, Function, Port, Source, SourceKind, State, SCHEMA_VERSION,
 };
 pub use parse::{parse, parse_from_line, ParseError};
 pub use render::{human, json, shape};
+pub use role::Role;
 pub use signature::FunctionSignature;
 
 #[cfg(test)]

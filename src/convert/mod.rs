@@ -8,9 +8,9 @@ mod explain;
 mod interpreter;
 mod outcome;
 mod protocol;
-mod supervisor;
 #[cfg(feature = "python")]
 pub mod python;
+mod supervisor;
 #[cfg(feature = "python")]
 pub mod worker;
 

@@ -62,18 +62,54 @@ mod embed {
 
     /// The Python half of the package, compiled in: the target environment need not have it.
     const SOURCES: &[(&str, &str)] = &[
-        ("coreai_audit", include_str!("../../python/coreai_audit/__init__.py")),
-        ("coreai_audit.recipe", include_str!("../../python/coreai_audit/recipe.py")),
-        ("coreai_audit.worker", include_str!("../../python/coreai_audit/worker/__init__.py")),
-        ("coreai_audit.worker.describe", include_str!("../../python/coreai_audit/worker/describe.py")),
-        ("coreai_audit.worker.failures", include_str!("../../python/coreai_audit/worker/failures.py")),
-        ("coreai_audit.worker.observe", include_str!("../../python/coreai_audit/worker/observe.py")),
-        ("coreai_audit.worker.paths", include_str!("../../python/coreai_audit/worker/paths.py")),
-        ("coreai_audit.worker.recipes", include_str!("../../python/coreai_audit/worker/recipes.py")),
-        ("coreai_audit.worker.session", include_str!("../../python/coreai_audit/worker/session.py")),
-        ("coreai_audit.worker.signature", include_str!("../../python/coreai_audit/worker/signature.py")),
-        ("coreai_audit.worker.sites", include_str!("../../python/coreai_audit/worker/sites.py")),
-        ("coreai_audit.worker.values", include_str!("../../python/coreai_audit/worker/values.py")),
+        (
+            "coreai_audit",
+            include_str!("../../python/coreai_audit/__init__.py"),
+        ),
+        (
+            "coreai_audit.recipe",
+            include_str!("../../python/coreai_audit/recipe.py"),
+        ),
+        (
+            "coreai_audit.worker",
+            include_str!("../../python/coreai_audit/worker/__init__.py"),
+        ),
+        (
+            "coreai_audit.worker.describe",
+            include_str!("../../python/coreai_audit/worker/describe.py"),
+        ),
+        (
+            "coreai_audit.worker.failures",
+            include_str!("../../python/coreai_audit/worker/failures.py"),
+        ),
+        (
+            "coreai_audit.worker.observe",
+            include_str!("../../python/coreai_audit/worker/observe.py"),
+        ),
+        (
+            "coreai_audit.worker.paths",
+            include_str!("../../python/coreai_audit/worker/paths.py"),
+        ),
+        (
+            "coreai_audit.worker.recipes",
+            include_str!("../../python/coreai_audit/worker/recipes.py"),
+        ),
+        (
+            "coreai_audit.worker.session",
+            include_str!("../../python/coreai_audit/worker/session.py"),
+        ),
+        (
+            "coreai_audit.worker.signature",
+            include_str!("../../python/coreai_audit/worker/signature.py"),
+        ),
+        (
+            "coreai_audit.worker.sites",
+            include_str!("../../python/coreai_audit/worker/sites.py"),
+        ),
+        (
+            "coreai_audit.worker.values",
+            include_str!("../../python/coreai_audit/worker/values.py"),
+        ),
     ];
 
     /// Makes the compiled-in package importable.
@@ -100,9 +136,11 @@ mod embed {
             return Ok(());
         }
         let sys = py.import("sys")?;
-        let version: (u8, u8) = sys.getattr("version_info")?.get_item(0)?.extract().and_then(|major| {
-            Ok((major, sys.getattr("version_info")?.get_item(1)?.extract()?))
-        })?;
+        let version: (u8, u8) = sys
+            .getattr("version_info")?
+            .get_item(0)?
+            .extract()
+            .and_then(|major| Ok((major, sys.getattr("version_info")?.get_item(1)?.extract()?)))?;
         let name = format!("python{}.{}", version.0, version.1);
         if cfg!(unix) && !prefix.join("lib").join(&name).is_dir() {
             return Err(PyRuntimeError::new_err(format!(

@@ -200,7 +200,9 @@ fn private_streams() -> io::Result<(File, mpsc::Receiver<Request>)> {
     std::thread::spawn(move || {
         for line in BufReader::new(input).lines() {
             let Ok(line) = line else { break };
-            let Ok(request) = serde_json::from_str(&line) else { break };
+            let Ok(request) = serde_json::from_str(&line) else {
+                break;
+            };
             if sender.send(request).is_err() {
                 break;
             }

@@ -134,9 +134,16 @@ fn one_value_copied_twice(
     if error.class != "SpecViolationError" {
         return None;
     }
-    let last_copy = |w: &Written| w.sites.last().and_then(|s| Some((s.value.clone()?, s.describe())));
-    let copies: Vec<(&str, (String, String))> =
-        signature.written.iter().filter_map(|w| Some((w.name.as_str(), last_copy(w)?))).collect();
+    let last_copy = |w: &Written| {
+        w.sites
+            .last()
+            .and_then(|s| Some((s.value.clone()?, s.describe())))
+    };
+    let copies: Vec<(&str, (String, String))> = signature
+        .written
+        .iter()
+        .filter_map(|w| Some((w.name.as_str(), last_copy(w)?)))
+        .collect();
     for (i, (a, (value, place))) in copies.iter().enumerate() {
         let Some((b, (_, other))) = copies[i + 1..].iter().find(|(_, (v, _))| v == value) else {
             continue;

@@ -305,11 +305,13 @@ fn nested(out: &mut dyn Write, element: Element, dims: &[usize], bytes: &[u8]) -
 
 fn one(out: &mut dyn Write, element: Element, bytes: &[u8]) -> fmt::Result {
     match element {
-        Element::Bool | Element::Int { width: 1, .. } => out.write_str(if bytes.first() == Some(&0) {
-            "false"
-        } else {
-            "true"
-        }),
+        Element::Bool | Element::Int { width: 1, .. } => {
+            out.write_str(if bytes.first() == Some(&0) {
+                "false"
+            } else {
+                "true"
+            })
+        }
         Element::Float(kind) => out.write_str(&numeric::print_float(kind, numeric::bits_of(bytes))),
         Element::Complex(kind) => {
             let (re, im) = bytes.split_at(bytes.len() / 2);
