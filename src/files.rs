@@ -9,7 +9,8 @@ use tempfile::NamedTempFile;
 ///
 /// Errors carry the path.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let with_path = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let with_path =
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -20,7 +21,9 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     {
         use std::os::unix::fs::PermissionsExt;
         let readable = std::fs::Permissions::from_mode(0o644);
-        file.as_file().set_permissions(readable).map_err(with_path)?;
+        file.as_file()
+            .set_permissions(readable)
+            .map_err(with_path)?;
     }
     file.persist(path).map_err(|e| with_path(e.error))?;
     Ok(())

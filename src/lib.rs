@@ -11,6 +11,7 @@
 pub mod cli;
 pub mod contract;
 pub mod convert;
+mod files;
 pub mod ir;
 pub mod report;
 pub mod text;

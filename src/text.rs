@@ -22,7 +22,7 @@ pub fn name(raw: &str) -> Cow<'_, str> {
 
 /// The text on one line: control and invisible formatting characters escaped, all else unchanged.
 pub fn line(raw: &str) -> Cow<'_, str> {
-    if raw.chars().any(unprintable) {
+    if raw.chars().any(is_unprintable) {
         Cow::Owned(escape(raw, false))
     } else {
         Cow::Borrowed(raw)
@@ -40,7 +40,7 @@ fn escape(raw: &str, quoted: bool) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            c if unprintable(c) => {
+            c if is_unprintable(c) => {
                 let _ = write!(out, "\\u{{{:x}}}", c as u32);
             }
             c => out.push(c),
@@ -50,7 +50,7 @@ fn escape(raw: &str, quoted: bool) -> String {
 }
 
 /// Control characters, and the marks that reorder, hide or break the text around them.
-fn unprintable(c: char) -> bool {
+pub fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }

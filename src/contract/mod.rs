@@ -9,12 +9,14 @@ mod access;
 pub mod agree;
 mod diff;
 mod extract;
+pub mod file;
 mod model;
 pub mod names;
 mod parse;
 mod render;
 mod role;
 pub mod signature;
+pub mod snapshot;
 
 pub use diff::{diff, Change, ChangeId, Impact, Level};
 pub use extract::{dtype_name, extract, Extracted, Note};
