@@ -3,7 +3,9 @@
 //! Map of the crate (dependencies point downwards only):
 //!
 //! - [`cli`]: the commands; the only place that prints or exits
+//! - [`gate`]: one model from recipe to verdict; [`manifest`]: which models a project has
 //! - [`report`]: findings and how they are shown
+//! - [`convert`]: the worker process that runs PyTorch and the converter, and who watches it
 //! - [`contract`]: the ordered input, state and output contract, and its comparison
 //! - [`ir`]: typed graphs and ops, read from printed IR or from an asset
 //! - [`text`]: names from untrusted files, made safe to print
@@ -12,6 +14,8 @@ pub mod cli;
 pub mod contract;
 pub mod convert;
 mod files;
+pub mod gate;
 pub mod ir;
+pub mod manifest;
 pub mod report;
 pub mod text;

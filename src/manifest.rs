@@ -16,7 +16,14 @@ const FILES: [&str; 2] = ["coreai-audit.toml", "pyproject.toml"];
 /// A manifest is written by hand; anything larger is something else.
 const MOST_BYTES: u64 = 1 << 20;
 
-const TOP_KEYS: &[&str] = &["python", "snapshots", "timeout", "max_memory", "level", "models"];
+const TOP_KEYS: &[&str] = &[
+    "python",
+    "snapshots",
+    "timeout",
+    "max_memory",
+    "level",
+    "models",
+];
 const MODEL_KEYS: &[&str] = &["recipe", "level", "allow"];
 const ALLOW_KEYS: &[&str] = &["id", "subject", "reason"];
 
@@ -138,7 +145,9 @@ impl Manifest {
             for name in FILES {
                 let candidate = folder.join(name);
                 if candidate.is_file() {
-                    let shown = candidate.strip_prefix(folder_of_process(folder)).unwrap_or(&candidate);
+                    let shown = candidate
+                        .strip_prefix(folder_of_process(folder))
+                        .unwrap_or(&candidate);
                     if let Some(manifest) = Manifest::read(shown)? {
                         return Ok(manifest);
                     }
@@ -150,10 +159,17 @@ impl Manifest {
 
     /// Reads a manifest; `None` for a `pyproject.toml` without our table.
     pub fn read(path: &Path) -> Result<Option<Manifest>, ManifestError> {
-        let read = |source| ManifestError::Read { path: path.to_owned(), source };
+        let read = |source| ManifestError::Read {
+            path: path.to_owned(),
+            source,
+        };
         let size = fs::metadata(path).map_err(read)?.len();
         if size > MOST_BYTES {
-            return Err(invalid(path, 1, format!("{size} bytes; a manifest has at most {MOST_BYTES}")));
+            return Err(invalid(
+                path,
+                1,
+                format!("{size} bytes; a manifest has at most {MOST_BYTES}"),
+            ));
         }
         let text = fs::read_to_string(path).map_err(read)?;
         Manifest::parse(&text, path)
@@ -161,11 +177,17 @@ impl Manifest {
 
     fn parse(text: &str, path: &Path) -> Result<Option<Manifest>, ManifestError> {
         let at = |offset: usize| 1 + text.bytes().take(offset).filter(|b| *b == b'\n').count();
-        let document = DeTable::parse(text)
-            .map_err(|e| invalid(path, at(e.span().map_or(0, |s| s.start)), e.message().to_owned()))?;
+        let document = DeTable::parse(text).map_err(|e| {
+            invalid(
+                path,
+                at(e.span().map_or(0, |s| s.start)),
+                e.message().to_owned(),
+            )
+        })?;
         let is_pyproject = path.file_name().is_some_and(|n| n == "pyproject.toml");
         let table = if is_pyproject {
-            let ours = table_in(document.get_ref(), "tool").and_then(|t| table_in(t, "coreai-audit"));
+            let ours =
+                table_in(document.get_ref(), "tool").and_then(|t| table_in(t, "coreai-audit"));
             match ours {
                 Some(table) => table,
                 None => return Ok(None),
@@ -177,7 +199,10 @@ impl Manifest {
         let order = model_order(table);
         let raw: Raw = if is_pyproject {
             let whole: toml::Value = toml::from_str(text).map_err(|e| toml_error(path, &at, &e))?;
-            let value = whole.get("tool").and_then(|t| t.get("coreai-audit")).cloned();
+            let value = whole
+                .get("tool")
+                .and_then(|t| t.get("coreai-audit"))
+                .cloned();
             value
                 .unwrap_or_else(|| toml::Value::Table(toml::Table::new()))
                 .try_into()
@@ -198,7 +223,9 @@ impl Manifest {
         let level = raw.level.unwrap_or_default();
         let mut models = Vec::new();
         for (name, offset) in order {
-            let Some(model) = raw.models.get(&name) else { continue };
+            let Some(model) = raw.models.get(&name) else {
+                continue;
+            };
             let (file, function) = split_recipe(&model.recipe)
                 .map_err(|e| invalid(path, at(offset), format!("models.{name}.recipe: {e}")))?;
             if let Some(allow) = model.allow.iter().find(|a| a.reason.trim().is_empty()) {
@@ -217,7 +244,11 @@ impl Manifest {
             });
         }
         if raw.timeout.is_some_and(|t| !t.is_finite() || t <= 0.0) {
-            return Err(invalid(path, 1, "timeout: expected a positive number of seconds".to_owned()));
+            return Err(invalid(
+                path,
+                1,
+                "timeout: expected a positive number of seconds".to_owned(),
+            ));
         }
         Ok(Manifest {
             path: path.to_owned(),
@@ -237,7 +268,11 @@ impl Manifest {
                 path: self.path.clone(),
                 name: name.to_owned(),
                 hint: did_you_mean(name, &names),
-                known: if names.is_empty() { "none".to_owned() } else { names.join(", ") },
+                known: if names.is_empty() {
+                    "none".to_owned()
+                } else {
+                    names.join(", ")
+                },
             }
         })
     }
@@ -263,18 +298,27 @@ pub fn is_recipe(text: &str) -> bool {
 }
 
 fn split_recipe(text: &str) -> Result<(PathBuf, String), ManifestError> {
-    let wrong = || ManifestError::Recipe { text: text.to_owned() };
+    let wrong = || ManifestError::Recipe {
+        text: text.to_owned(),
+    };
     let (file, function) = text.rsplit_once(':').ok_or_else(wrong)?;
-    let identifier = function.chars().all(|c| c.is_alphanumeric() || c == '_') && !function.is_empty();
+    let identifier =
+        function.chars().all(|c| c.is_alphanumeric() || c == '_') && !function.is_empty();
     if !identifier || Path::new(file).extension().is_none_or(|e| e != "py") {
         return Err(wrong());
     }
     Ok((PathBuf::from(file), function.to_owned()))
 }
 
-fn check_keys(table: &DeTable<'_>, path: &Path, at: &dyn Fn(usize) -> usize) -> Result<(), ManifestError> {
+fn check_keys(
+    table: &DeTable<'_>,
+    path: &Path,
+    at: &dyn Fn(usize) -> usize,
+) -> Result<(), ManifestError> {
     unknown_key(table, TOP_KEYS, "", path, at)?;
-    let Some(models) = table_in(table, "models") else { return Ok(()) };
+    let Some(models) = table_in(table, "models") else {
+        return Ok(());
+    };
     for (name, model) in models.iter() {
         let DeValue::Table(model) = model.get_ref() else {
             let line = at(name.span().start);
@@ -283,7 +327,9 @@ fn check_keys(table: &DeTable<'_>, path: &Path, at: &dyn Fn(usize) -> usize) -> 
         };
         let place = format!("models.{}.", name.get_ref());
         unknown_key(model, MODEL_KEYS, &place, path, at)?;
-        let Some(DeValue::Array(allows)) = model.get("allow").map(|a| a.get_ref()) else { continue };
+        let Some(DeValue::Array(allows)) = model.get("allow").map(|a| a.get_ref()) else {
+            continue;
+        };
         for allow in allows.iter() {
             if let DeValue::Table(allow) = allow.get_ref() {
                 unknown_key(allow, ALLOW_KEYS, &format!("{place}allow."), path, at)?;
@@ -318,7 +364,10 @@ fn unknown_key(
 fn model_order(table: &DeTable<'_>) -> Vec<(String, usize)> {
     let mut order: Vec<(String, usize)> = table_in(table, "models")
         .map(|models| {
-            models.iter().map(|(k, _)| (k.get_ref().to_string(), k.span().start)).collect()
+            models
+                .iter()
+                .map(|(k, _)| (k.get_ref().to_string(), k.span().start))
+                .collect()
         })
         .unwrap_or_default();
     order.sort_by_key(|(_, offset)| *offset);
@@ -333,11 +382,19 @@ fn table_in<'a, 'b>(table: &'a DeTable<'b>, key: &str) -> Option<&'a DeTable<'b>
 }
 
 fn toml_error(path: &Path, at: &dyn Fn(usize) -> usize, error: &toml::de::Error) -> ManifestError {
-    invalid(path, at(error.span().map_or(0, |s| s.start)), error.message().to_owned())
+    invalid(
+        path,
+        at(error.span().map_or(0, |s| s.start)),
+        error.message().to_owned(),
+    )
 }
 
 fn invalid(path: &Path, line: usize, message: String) -> ManifestError {
-    ManifestError::Invalid { path: path.to_owned(), line, message }
+    ManifestError::Invalid {
+        path: path.to_owned(),
+        line,
+        message,
+    }
 }
 
 /// `; did you mean "recipe"?`, or nothing.
@@ -362,7 +419,9 @@ fn folder_of_process(folder: &Path) -> &Path {
 /// `8GB`, `512 MiB`, `1000000`: bytes.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let scale: f64 = match unit.trim().to_ascii_lowercase().as_str() {
         "" | "b" => 1.0,
@@ -375,8 +434,10 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         "gib" => 1024.0 * 1024.0 * 1024.0,
         _ => return Err(format!("{text:?}: expected a size such as 8GB or 512MiB")),
     };
-    let value: f64 = number.parse().map_err(|_| format!("{text:?}: expected a size such as 8GB or 512MiB"))?;
-    if !(value > 0.0) || value * scale >= u64::MAX as f64 {
+    let value: f64 = number
+        .parse()
+        .map_err(|_| format!("{text:?}: expected a size such as 8GB or 512MiB"))?;
+    if value <= 0.0 || value * scale >= u64::MAX as f64 {
         return Err(format!("{text:?}: expected a size above zero"));
     }
     Ok((value * scale) as u64)

@@ -51,7 +51,11 @@ pub struct Args {
 impl Args {
     pub(super) fn run(self, context: &mut Context<'_>) -> Result<Exit, Failure> {
         if self.output.extension().is_none_or(|e| e != "aimodel") {
-            return Err(format!("{}: expected a path that ends in .aimodel", self.output.display()).into());
+            return Err(format!(
+                "{}: expected a path that ends in .aimodel",
+                self.output.display()
+            )
+            .into());
         }
         let here = std::env::current_dir()?;
         let found = Manifest::find(self.manifest.as_deref(), &here);
@@ -67,11 +71,13 @@ impl Args {
         let temporary = gate::temporary_beside(&self.output);
         let cleanup = Cleanup::default();
         cleanup.add(temporary.clone());
-        let defaults = manifest.as_ref().map_or_else(Defaults::default, |m| Defaults {
-            python: m.python.as_deref(),
-            timeout: m.timeout,
-            max_memory: m.max_memory.as_deref(),
-        });
+        let defaults = manifest
+            .as_ref()
+            .map_or_else(Defaults::default, |m| Defaults {
+                python: m.python.as_deref(),
+                timeout: m.timeout,
+                max_memory: m.max_memory.as_deref(),
+            });
         let mut supervisor = self.worker.supervisor(&defaults, &cleanup)?;
         let mut progress = Reporter::new(1, std::io::stderr().is_terminal());
         progress.begin(0, &model.name);
@@ -83,9 +89,14 @@ impl Args {
         };
         let outcome = supervisor.convert(&request, &mut progress)?;
         let reading = gate::read(&outcome, &temporary);
-        let whole = outcome.saved && outcome.failure.as_ref().is_none_or(|f| f.stage == Step::Describe);
+        let whole = outcome.saved
+            && outcome
+                .failure
+                .as_ref()
+                .is_none_or(|f| f.stage == Step::Describe);
         if whole {
-            gate::replace(&temporary, &self.output).map_err(|e| format!("{}: {e}", self.output.display()))?;
+            gate::replace(&temporary, &self.output)
+                .map_err(|e| format!("{}: {e}", self.output.display()))?;
         } else if temporary.exists() {
             fs::remove_dir_all(&temporary)?;
         }

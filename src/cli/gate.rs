@@ -46,7 +46,7 @@ pub struct Args {
     out: Option<PathBuf>,
 
     /// Which changes of a contract count [default: the manifest's, then binding]
-    #[arg(long, value_enum, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", value_parser = level)]
     level: Option<Level>,
 
     #[command(flatten)]
@@ -67,11 +67,13 @@ impl Args {
         let cleanup = Cleanup::default();
         cleanup.add(scratch.path().to_owned());
         let settings = self.settings(manifest.as_ref(), scratch.path(), context.ci)?;
-        let defaults = manifest.as_ref().map_or_else(Defaults::default, |m| Defaults {
-            python: m.python.as_deref(),
-            timeout: m.timeout,
-            max_memory: m.max_memory.as_deref(),
-        });
+        let defaults = manifest
+            .as_ref()
+            .map_or_else(Defaults::default, |m| Defaults {
+                python: m.python.as_deref(),
+                timeout: m.timeout,
+                max_memory: m.max_memory.as_deref(),
+            });
         for model in &models {
             cleanup.add(gate::temporary_beside(&gate::asset_path(&settings, model)));
         }
@@ -126,7 +128,11 @@ impl Args {
                 None => return Err(ManifestError::NotFound.into()),
             };
             if models.iter().any(|m| m.name == model.name) {
-                return Err(format!("model {:?} is asked for twice; names must differ", model.name).into());
+                return Err(format!(
+                    "model {:?} is asked for twice; names must differ",
+                    model.name
+                )
+                .into());
             }
             models.push(model);
         }
@@ -154,7 +160,12 @@ impl Args {
             }
             None => scratch.to_owned(),
         };
-        Ok(Settings { snapshots, ci, debug_info: self.worker.debug_info, assets })
+        Ok(Settings {
+            snapshots,
+            ci,
+            debug_info: self.worker.debug_info,
+            assets,
+        })
     }
 }
 
@@ -165,7 +176,11 @@ fn orphans(manifest: &Manifest, settings: &Settings) -> Result<Vec<String>, Fail
 }
 
 fn exit(reports: &[ModelReport], orphans: &[String], ci: bool) -> Exit {
-    let worst = reports.iter().map(|r| r.verdict).max().unwrap_or(Verdict::Pass);
+    let worst = reports
+        .iter()
+        .map(|r| r.verdict)
+        .max()
+        .unwrap_or(Verdict::Pass);
     match worst {
         Verdict::Error => Exit::Failed,
         Verdict::Fail => Exit::Found,
@@ -175,7 +190,11 @@ fn exit(reports: &[ModelReport], orphans: &[String], ci: bool) -> Exit {
     }
 }
 
-fn show(reports: &[ModelReport], orphans: &[String], context: &mut Context<'_>) -> Result<(), Failure> {
+fn show(
+    reports: &[ModelReport],
+    orphans: &[String],
+    context: &mut Context<'_>,
+) -> Result<(), Failure> {
     let paint = context.out.paint;
     write!(context.out, "{}", gate::table(reports, paint))?;
     for report in reports {
@@ -191,8 +210,11 @@ fn show(reports: &[ModelReport], orphans: &[String], context: &mut Context<'_>) 
             paint.yellow("warning:")
         )?;
     }
-    let pending: Vec<&str> =
-        reports.iter().filter(|r| r.pending).map(|r| r.model.name.as_str()).collect();
+    let pending: Vec<&str> = reports
+        .iter()
+        .filter(|r| r.pending)
+        .map(|r| r.model.name.as_str())
+        .collect();
     if !pending.is_empty() {
         writeln!(
             context.out,
@@ -203,4 +225,12 @@ fn show(reports: &[ModelReport], orphans: &[String], context: &mut Context<'_>) 
         )?;
     }
     Ok(())
+}
+
+fn level(text: &str) -> Result<Level, String> {
+    let levels = [Level::Strict, Level::Binding, Level::Runtime];
+    levels
+        .into_iter()
+        .find(|l| l.as_str() == text)
+        .ok_or_else(|| "expected strict, binding or runtime".to_owned())
 }

@@ -7,7 +7,10 @@ use super::{Context, Exit, Failure};
 
 /// The starter files: name and content.
 const FILES: [(&str, &str); 2] = [
-    ("coreai-audit.toml", include_str!("templates/coreai-audit.toml")),
+    (
+        "coreai-audit.toml",
+        include_str!("templates/coreai-audit.toml"),
+    ),
     ("recipes.py", include_str!("templates/recipes.py")),
 ];
 
@@ -31,8 +34,12 @@ pub struct Args {
 
 impl Args {
     pub(super) fn run(self, context: &mut Context<'_>) -> Result<Exit, Failure> {
-        std::fs::create_dir_all(&self.folder).map_err(|e| format!("{}: {e}", self.folder.display()))?;
-        let paths: Vec<PathBuf> = FILES.iter().map(|(name, _)| self.folder.join(name)).collect();
+        std::fs::create_dir_all(&self.folder)
+            .map_err(|e| format!("{}: {e}", self.folder.display()))?;
+        let paths: Vec<PathBuf> = FILES
+            .iter()
+            .map(|(name, _)| self.folder.join(name))
+            .collect();
         if let Some(there) = paths.iter().find(|p| p.exists() && !self.force) {
             return Err(format!(
                 "{} exists; nothing was written: move it away, or give --force to replace it",

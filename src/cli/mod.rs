@@ -8,6 +8,15 @@
 
 mod completions;
 mod context;
+#[cfg(feature = "python")]
+mod convert;
+#[cfg(feature = "python")]
+mod gate;
+mod init;
+#[cfg(feature = "python")]
+mod progress;
+#[cfg(feature = "python")]
+mod workers;
 
 pub use context::{Context, Stream};
 
@@ -33,16 +42,16 @@ pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// Declares the subcommands: `Variant => module` for a module with `Args` and `Args::run`.
 macro_rules! commands {
-    ($($variant:ident => $module:ident),* $(,)?) => {
+    ($($(#[$when:meta])* $variant:ident => $module:ident),* $(,)?) => {
         #[derive(clap::Subcommand)]
         enum Command {
-            $($variant($module::Args)),*
+            $($(#[$when])* $variant($module::Args)),*
         }
 
         impl Command {
             fn run(self, context: &mut Context<'_>) -> Result<Exit, Failure> {
                 match self {
-                    $(Command::$variant(args) => args.run(context)),*
+                    $($(#[$when])* Command::$variant(args) => args.run(context)),*
                 }
             }
         }
@@ -51,6 +60,11 @@ macro_rules! commands {
 
 // In the order of `--help`.
 commands! {
+    #[cfg(feature = "python")]
+    Gate => gate,
+    #[cfg(feature = "python")]
+    Convert => convert,
+    Init => init,
     Completions => completions,
 }
 

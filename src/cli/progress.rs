@@ -34,7 +34,14 @@ impl Reporter {
             bar
         });
         let now = Instant::now();
-        Reporter { bar, total, head: String::new(), model_began: now, step: None, last_sign: now }
+        Reporter {
+            bar,
+            total,
+            head: String::new(),
+            model_began: now,
+            step: None,
+            last_sign: now,
+        }
     }
 
     /// The next model begins; `index` counts from 0.
@@ -51,7 +58,11 @@ impl Reporter {
     /// The model is done; `word` says how it did.
     pub(super) fn end(&mut self, word: &str) {
         self.close_step();
-        let line = format!("{} {word} after {:.1} s", self.head, self.model_began.elapsed().as_secs_f64());
+        let line = format!(
+            "{} {word} after {:.1} s",
+            self.head,
+            self.model_began.elapsed().as_secs_f64()
+        );
         match &self.bar {
             Some(bar) => bar.set_message(line),
             None => eprintln!("{line}"),
@@ -61,7 +72,11 @@ impl Reporter {
     fn close_step(&mut self) {
         if let (Some((step, since)), None) = (self.step.take(), &self.bar) {
             if since.elapsed() >= WORTH_A_LINE {
-                eprintln!("{} {step} {:.1} s", self.head, since.elapsed().as_secs_f64());
+                eprintln!(
+                    "{} {step} {:.1} s",
+                    self.head,
+                    since.elapsed().as_secs_f64()
+                );
             }
         }
     }
@@ -80,7 +95,11 @@ impl Progress for Reporter {
     fn tick(&mut self) {
         if let (Some((step, since)), None) = (&self.step, &self.bar) {
             if self.last_sign.elapsed() >= STILL_AT_IT {
-                eprintln!("{} still in {step}, {:.0} s", self.head, since.elapsed().as_secs_f64());
+                eprintln!(
+                    "{} still in {step}, {:.0} s",
+                    self.head,
+                    since.elapsed().as_secs_f64()
+                );
                 self.last_sign = Instant::now();
             }
         }

@@ -51,15 +51,24 @@ pub(super) struct Defaults<'a> {
 
 impl WorkerArgs {
     /// A supervisor; `cleanup` is removed when the user interrupts.
-    pub(super) fn supervisor(&self, defaults: &Defaults<'_>, cleanup: &Cleanup) -> Result<Supervisor, Failure> {
+    pub(super) fn supervisor(
+        &self,
+        defaults: &Defaults<'_>,
+        cleanup: &Cleanup,
+    ) -> Result<Supervisor, Failure> {
         let interpreter = Interpreter::find(self.python.as_deref().or(defaults.python))?;
         let seconds = self.timeout.or(defaults.timeout).unwrap_or(TIMEOUT_SECONDS);
         let max_memory = match (self.max_memory, defaults.max_memory) {
             (Some(limit), _) => Some(limit),
-            (None, Some(text)) => Some(parse_bytes(text).map_err(|e| format!("max_memory in the manifest: {e}"))?),
+            (None, Some(text)) => {
+                Some(parse_bytes(text).map_err(|e| format!("max_memory in the manifest: {e}"))?)
+            }
             (None, None) => None,
         };
-        let limits = Limits { timeout: Duration::from_secs_f64(seconds), max_memory };
+        let limits = Limits {
+            timeout: Duration::from_secs_f64(seconds),
+            max_memory,
+        };
         let supervisor = Supervisor::new(interpreter, limits);
         let (worker, cleanup) = (supervisor.current_worker(), cleanup.clone());
         ctrlc::set_handler(move || {
@@ -88,7 +97,11 @@ impl Cleanup {
     fn run(&self) {
         let Ok(paths) = self.0.lock() else { return };
         for path in paths.iter() {
-            let _ = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+            let _ = if path.is_dir() {
+                std::fs::remove_dir_all(path)
+            } else {
+                std::fs::remove_file(path)
+            };
         }
     }
 }

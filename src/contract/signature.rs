@@ -16,6 +16,9 @@ pub struct FunctionSignature {
     pub name: String,
     /// Export mode; `None` for a program somebody else exported.
     pub strict: Option<bool>,
+    /// Whether the program is exported in training mode.
+    #[serde(default)]
+    pub training: bool,
     /// Names given in the recipe.
     pub names: GivenNames,
     /// Every registered buffer of the module, aliases included.

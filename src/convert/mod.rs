@@ -20,4 +20,4 @@ pub use outcome::{Failure, FailureKind, Outcome, StageTime, Toolchain};
 pub use protocol::{
     Descriptor, DescriptorFunction, DescriptorPort, Frame, PythonError, Request, Step,
 };
-pub use supervisor::{Limits, Progress, Supervisor, SupervisorError};
+pub use supervisor::{kill_group, Limits, Progress, Supervisor, SupervisorError};

@@ -166,12 +166,15 @@ fn json(text: &Bound<'_, PyAny>) -> PyResult<serde_json::Value> {
 fn describe(py: Python<'_>, error: &PyErr, recipe: &str) -> PythonError {
     let described = py
         .import("coreai_audit.worker.failures")
-        .and_then(|m| m.call_method1("describe", (error.value(py), recipe)))
+        .and_then(|m| m.call_method1("describe", (error.clone_ref(py).into_value(py), recipe)))
         .and_then(|d| py.import("json")?.call_method1("dumps", (d,)))
         .and_then(|text| json(&text))
-        .ok()
-        .and_then(|value| serde_json::from_value(value).ok());
-    described.unwrap_or_else(|| PythonError {
+        .map_err(|e| e.to_string())
+        .and_then(|value| serde_json::from_value(value).map_err(|e| e.to_string()));
+    if let Err(why) = &described {
+        eprintln!("the exception could not be described: {why}");
+    }
+    described.unwrap_or_else(|_| PythonError {
         kind: "python".into(),
         class: error
             .get_type(py)

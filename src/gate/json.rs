@@ -23,7 +23,14 @@ fn model(report: &ModelReport) -> Value {
     let mut entry = Map::new();
     let mut put = |key: &str, value: Value| entry.insert(key.to_owned(), value);
     put("name", json!(report.model.name));
-    put("recipe", json!(format!("{}:{}", report.model.file.display(), report.model.function)));
+    put(
+        "recipe",
+        json!(format!(
+            "{}:{}",
+            report.model.file.display(),
+            report.model.function
+        )),
+    );
     put("verdict", json!(report.verdict.as_str()));
     put("level", json!(report.model.level));
     put("comparison", json!(report.comparison.as_str()));
@@ -49,7 +56,10 @@ fn model(report: &ModelReport) -> Value {
     put("contract", json!(report.contract));
     put("stages", json!(report.stages));
     put("toolchain", json!(report.toolchain));
-    put("asset", json!(report.asset.as_ref().map(|p| p.display().to_string())));
+    put(
+        "asset",
+        json!(report.asset.as_ref().map(|p| p.display().to_string())),
+    );
     put("pending_snapshot", json!(report.pending));
     Value::Object(entry)
 }

@@ -11,8 +11,8 @@ use crate::contract::agree::{self, OtherFunction, OtherPort};
 use crate::contract::snapshot::{self, Status, Store};
 use crate::contract::{self, Change, Contract};
 use crate::convert::{
-    explain, Descriptor, DescriptorPort, Failure, FailureKind, Outcome, Progress, Request, StageTime,
-    Step, Supervisor, SupervisorError, Toolchain,
+    explain, Descriptor, DescriptorPort, Failure, FailureKind, Outcome, Progress, Request,
+    StageTime, Step, Supervisor, SupervisorError, Toolchain,
 };
 use crate::ir;
 use crate::manifest::{Allow, Model};
@@ -178,11 +178,17 @@ pub struct Reading {
 
 /// Reads what a worker sent, and joins the readings.
 pub fn read(outcome: &Outcome, asset: &Path) -> Reading {
-    let mut reading = Reading { contract: None, findings: Vec::new(), could_not: false };
+    let mut reading = Reading {
+        contract: None,
+        findings: Vec::new(),
+        could_not: false,
+    };
     if let Some(failure) = &outcome.failure {
         failed(&mut reading, failure, outcome);
     }
-    let Some(text) = outcome.ir.as_deref() else { return reading };
+    let Some(text) = outcome.ir.as_deref() else {
+        return reading;
+    };
     let module = match ir::text::parse(text) {
         Ok(module) => module,
         Err(error) => {
@@ -196,11 +202,19 @@ pub fn read(outcome: &Outcome, asset: &Path) -> Reading {
     };
     let extracted = contract::extract(&module);
     let mut contract = extracted.contract;
-    reading.findings.extend(extracted.notes.iter().map(contract::Note::finding));
-    reading.findings.extend(agree::join(&mut contract, &outcome.functions));
+    reading
+        .findings
+        .extend(extracted.notes.iter().map(agree::finding_of));
+    reading
+        .findings
+        .extend(agree::join(&mut contract, &outcome.functions));
     if let Some(descriptor) = &outcome.descriptor {
         let other = functions_of(descriptor);
-        reading.findings.extend(agree::compare_reading(&contract, "runtime descriptor", &other));
+        reading.findings.extend(agree::compare_reading(
+            &contract,
+            "runtime descriptor",
+            &other,
+        ));
     }
     let _ = asset;
     reading.contract = Some(contract);
@@ -215,10 +229,15 @@ fn failed(reading: &mut Reading, failure: &Failure, outcome: &Outcome) {
                 "descriptor-refused",
                 Stage::Contract,
                 Severity::Warning,
-                format!("coreai-core does not load the asset: {}", failure.headline()),
+                format!(
+                    "coreai-core does not load the asset: {}",
+                    failure.headline()
+                ),
             )
             .with_evidence(error.message.clone())
-            .with_fix("the other readings are compared all the same; try another coreai-core version"),
+            .with_fix(
+                "the other readings are compared all the same; try another coreai-core version",
+            ),
         );
         return;
     }
@@ -231,7 +250,11 @@ fn functions_of(descriptor: &Descriptor) -> Vec<OtherFunction> {
     let ports = |ports: &[DescriptorPort]| -> Vec<OtherPort> {
         ports
             .iter()
-            .map(|p| OtherPort { name: p.name.clone(), dtype: p.dtype.clone(), shape: p.shape.clone() })
+            .map(|p| OtherPort {
+                name: p.name.clone(),
+                dtype: p.dtype.clone(),
+                shape: p.shape.clone(),
+            })
             .collect()
     };
     descriptor
@@ -250,19 +273,28 @@ fn functions_of(descriptor: &Descriptor) -> Vec<OtherFunction> {
 fn accept_known(report: &mut ModelReport) {
     let accepts = |allow: &Allow, finding: &Finding| {
         allow.id == finding.id
-            && allow.subject.as_ref().is_none_or(|s| finding.subject.as_ref() == Some(s))
+            && allow
+                .subject
+                .as_ref()
+                .is_none_or(|s| finding.subject.as_ref() == Some(s))
     };
     let allow = report.model.allow.clone();
     let (kept, allowed): (Vec<_>, Vec<_>) = report
         .findings
         .drain(..)
         .map(|finding| {
-            let reason = allow.iter().find(|a| accepts(a, &finding)).map(|a| a.reason.clone());
+            let reason = allow
+                .iter()
+                .find(|a| accepts(a, &finding))
+                .map(|a| a.reason.clone());
             (finding, reason)
         })
         .partition(|(_, reason)| reason.is_none());
     report.findings = kept.into_iter().map(|(f, _)| f).collect();
-    report.allowed = allowed.into_iter().filter_map(|(f, reason)| Some((f, reason?))).collect();
+    report.allowed = allowed
+        .into_iter()
+        .filter_map(|(f, reason)| Some((f, reason?)))
+        .collect();
     for allow in allow {
         let used = report.allowed.iter().any(|(f, _)| accepts(&allow, f));
         if !used && report.contract.is_some() {
@@ -271,7 +303,10 @@ fn accept_known(report: &mut ModelReport) {
                     "unused-exception",
                     Stage::Contract,
                     Severity::Advice,
-                    format!("the manifest accepts {} here, and nothing of that kind was found", allow.id),
+                    format!(
+                        "the manifest accepts {} here, and nothing of that kind was found",
+                        allow.id
+                    ),
                 )
                 .with_fix("take the exception out of the manifest"),
             );
@@ -280,7 +315,9 @@ fn accept_known(report: &mut ModelReport) {
 }
 
 fn compare(report: &mut ModelReport, settings: &Settings) -> Result<(), GateError> {
-    let Some(contract) = &report.contract else { return Ok(()) };
+    let Some(contract) = &report.contract else {
+        return Ok(());
+    };
     let store = Store::new(&settings.snapshots, settings.ci);
     let name = &report.model.name;
     report.comparison = match store.check(name, contract)? {
@@ -300,7 +337,10 @@ fn compare(report: &mut ModelReport, settings: &Settings) -> Result<(), GateErro
 }
 
 fn verdict(report: &ModelReport, could_not: bool, settings: &Settings) -> Verdict {
-    let errors = report.findings.iter().any(|f| f.severity == Severity::Error);
+    let errors = report
+        .findings
+        .iter()
+        .any(|f| f.severity == Severity::Error);
     let changed = match &report.comparison {
         Comparison::Changed(changes) => changes.iter().any(|c| c.counts_at(report.model.level)),
         _ => false,
@@ -323,14 +363,23 @@ fn toolchain_info(toolchain: &Toolchain) -> Vec<(String, String)> {
         ("coreai-torch", toolchain.coreai_torch.clone()),
         ("coreai-core", toolchain.coreai_core.clone()),
     ];
-    entries.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v?))).collect()
+    entries
+        .into_iter()
+        .filter_map(|(k, v)| Some((k.to_owned(), v?)))
+        .collect()
 }
 
 /// Renames a whole asset into place, or removes what a failed conversion left.
 fn place(outcome: &Outcome, temporary: &Path, target: &Path) -> Result<Option<PathBuf>, GateError> {
-    let failed = |source| GateError::Place { path: target.to_owned(), source };
+    let failed = |source| GateError::Place {
+        path: target.to_owned(),
+        source,
+    };
     let whole = outcome.saved
-        && outcome.failure.as_ref().is_none_or(|f| f.stage == Step::Describe);
+        && outcome
+            .failure
+            .as_ref()
+            .is_none_or(|f| f.stage == Step::Describe);
     if !whole {
         if temporary.exists() {
             fs::remove_dir_all(temporary).map_err(failed)?;
@@ -353,7 +402,11 @@ pub fn replace(temporary: &Path, target: &Path) -> io::Result<()> {
     ));
     fs::rename(target, &old)?;
     fs::rename(temporary, target)?;
-    if old.is_dir() { fs::remove_dir_all(old) } else { fs::remove_file(old) }
+    if old.is_dir() {
+        fs::remove_dir_all(old)
+    } else {
+        fs::remove_file(old)
+    }
 }
 
 /// The temporary name of an asset: hidden, beside its target, with the suffix the converter insists on.
@@ -364,10 +417,20 @@ pub fn temporary_beside(target: &Path) -> PathBuf {
 
 /// Where a model's asset stands when it is whole.
 pub fn asset_path(settings: &Settings, model: &Model) -> PathBuf {
-    settings.assets.join(format!("{}.aimodel", file_stem(&model.name)))
+    settings
+        .assets
+        .join(format!("{}.aimodel", file_stem(&model.name)))
 }
 
 /// A model's name as a file name.
 fn file_stem(name: &str) -> String {
-    name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
+    name.chars()
+        .map(|c| {
+            if c.is_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect()
 }

@@ -16,13 +16,29 @@ const WORTH_NAMING: f64 = 0.1;
 /// One row a model.
 pub fn table(reports: &[ModelReport], paint: Paint) -> String {
     let mut table = Table::new();
-    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["model", "functions", "states", "contract", "findings", "verdict", "time", "stages"]);
+    table
+        .load_style(NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header([
+        "model",
+        "functions",
+        "states",
+        "contract",
+        "findings",
+        "verdict",
+        "time",
+        "stages",
+    ]);
     for report in reports {
         let (functions, states) = match &report.contract {
             Some(contract) => (
                 contract.functions.len().to_string(),
-                contract.functions.iter().map(|f| f.states.len().to_string()).collect::<Vec<_>>().join("+"),
+                contract
+                    .functions
+                    .iter()
+                    .map(|f| f.states.len().to_string())
+                    .collect::<Vec<_>>()
+                    .join("+"),
             ),
             None => ("–".to_owned(), "–".to_owned()),
         };
@@ -30,7 +46,11 @@ pub fn table(reports: &[ModelReport], paint: Paint) -> String {
         table.add_row([
             text::name(&report.model.name).into_owned(),
             functions,
-            if states.is_empty() { "0".to_owned() } else { states },
+            if states.is_empty() {
+                "0".to_owned()
+            } else {
+                states
+            },
             report.comparison.as_str().replace("not-read", "–"),
             findings_cell(report),
             report.verdict.as_str().to_owned(),
@@ -50,7 +70,11 @@ pub fn table(reports: &[ModelReport], paint: Paint) -> String {
         .enumerate()
         .map(|(i, line)| {
             let line = line.trim_end().to_owned();
-            let painted = match i.checked_sub(1).and_then(|i| reports.get(i)).map(|r| r.verdict) {
+            let painted = match i
+                .checked_sub(1)
+                .and_then(|i| reports.get(i))
+                .map(|r| r.verdict)
+            {
                 None => paint.bold(line).to_string(),
                 Some(Verdict::Pass) => line,
                 Some(Verdict::New) => paint.yellow(line).to_string(),
@@ -62,7 +86,13 @@ pub fn table(reports: &[ModelReport], paint: Paint) -> String {
 }
 
 fn findings_cell(report: &ModelReport) -> String {
-    let count = |severity| report.findings.iter().filter(|f| f.severity == severity).count();
+    let count = |severity| {
+        report
+            .findings
+            .iter()
+            .filter(|f| f.severity == severity)
+            .count()
+    };
     let mut parts = Vec::new();
     for (severity, noun) in [(Severity::Error, "error"), (Severity::Warning, "warning")] {
         let n = count(severity);
@@ -77,7 +107,11 @@ fn findings_cell(report: &ModelReport) -> String {
     if !report.allowed.is_empty() {
         parts.push(format!("{} accepted", report.allowed.len()));
     }
-    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+    if parts.is_empty() {
+        "none".to_owned()
+    } else {
+        parts.join(", ")
+    }
 }
 
 fn stages_cell(stages: &[StageTime]) -> String {
@@ -86,7 +120,11 @@ fn stages_cell(stages: &[StageTime]) -> String {
         .filter(|s| s.seconds >= WORTH_NAMING)
         .map(|s| format!("{} {:.1}", s.stage, s.seconds))
         .collect();
-    let rest: f64 = stages.iter().map(|s| s.seconds).filter(|s| *s < WORTH_NAMING).sum();
+    let rest: f64 = stages
+        .iter()
+        .map(|s| s.seconds)
+        .filter(|s| *s < WORTH_NAMING)
+        .sum();
     if !stages.is_empty() {
         parts.push(format!("rest {rest:.2}"));
     }
@@ -113,7 +151,11 @@ pub fn details(report: &ModelReport, paint: Paint) -> Result<String, fmt::Error>
         out,
         "{} {}",
         paint.bold(text::name(&report.model.name)),
-        paint.dim(format!("({}:{})", report.model.file.display(), report.model.function))
+        paint.dim(format!(
+            "({}:{})",
+            report.model.file.display(),
+            report.model.function
+        ))
     )?;
     let mut body = String::new();
     for change in changes {
@@ -123,13 +165,21 @@ pub fn details(report: &ModelReport, paint: Paint) -> Result<String, fmt::Error>
         } else {
             paint.cyan(tag).to_string()
         };
-        writeln!(body, "{tag} {}: {}", text::name(&change.function), paint.bold(&change.message))?;
+        writeln!(
+            body,
+            "{tag} {}: {}",
+            text::name(&change.function),
+            paint.bold(&change.message)
+        )?;
         writeln!(body, "    by position: {}", change.by_position)?;
         writeln!(body, "    by name:     {}", change.by_name)?;
     }
     render_findings(&mut body, &loud, paint)?;
     if let (Comparison::New, Some(contract)) = (&report.comparison, &report.contract) {
-        writeln!(body, "no contract has been accepted for this model yet; this one was read:")?;
+        writeln!(
+            body,
+            "no contract has been accepted for this model yet; this one was read:"
+        )?;
         for line in crate::contract::human(contract).lines() {
             writeln!(body, "    {line}")?;
         }

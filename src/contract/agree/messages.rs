@@ -1,7 +1,7 @@
 //! The longer findings of the join, as sentences.
 
 use super::error;
-use crate::contract::signature::{Changed, Expected, FunctionSignature};
+use crate::contract::signature::{Changed, Expected, FunctionSignature, Program};
 use crate::contract::{Access, Source};
 use crate::report::{Finding, Severity, Stage};
 use crate::text;
@@ -144,4 +144,24 @@ pub(super) fn lost_write(changed: &Changed, states: usize, training: bool) -> Fi
             })
         }
     }
+}
+
+/// Outputs that nobody returned: what torch makes of a write to something that is no buffer.
+pub(super) fn extra_outputs(program: &Program, returned: usize, outputs: usize) -> Finding {
+    let mut finding = error(
+        "extra-output",
+        format!(
+            "the asset has {} for {} returned",
+            text::count(outputs, "output"),
+            text::count(returned, "value")
+        ),
+    );
+    for output in &program.outputs {
+        if output.kind != "user_output" && !output.is_mutation() {
+            let target = output.target.as_deref().unwrap_or("?");
+            let kind = output.kind.replace('_', " ");
+            finding = finding.with_evidence(format!("{kind} of {target}"));
+        }
+    }
+    finding.with_fix("write only registered buffers in forward")
 }

@@ -7,6 +7,7 @@
 mod fates;
 mod functions;
 mod messages;
+mod notes;
 mod readings;
 
 use super::signature::{asset_dtype, Expected, FunctionSignature, Output, Program};
@@ -16,7 +17,8 @@ use crate::text;
 pub(crate) use fates::{mutated_name, output_fix, return_fates, Fate};
 use functions::functions_disagree;
 pub(crate) use messages::promoted_input;
-use messages::{lost_write, name_order_finding, not_written};
+use messages::{extra_outputs, lost_write, name_order_finding, not_written};
+pub use notes::finding_of;
 pub use readings::{compare_reading, OtherFunction, OtherPort};
 
 /// Gives every port its source from the graph signature, and reports what does not fit.
@@ -169,6 +171,11 @@ impl Join<'_> {
         let returned: Vec<&Output> = self.program.returns().collect();
         let outputs = &self.function.outputs;
         if returned.len() == outputs.len() {
+            return;
+        }
+        if returned.len() < outputs.len() {
+            let finding = extra_outputs(self.program, returned.len(), outputs.len());
+            self.push(finding);
             return;
         }
         if self.shadow_of_a_state().is_some() && returned.len() == outputs.len() + 1 {
@@ -361,17 +368,32 @@ impl Join<'_> {
             if e.placeholder.kind != "user_input" {
                 continue;
             }
-            let finding = promoted_input(
-                e,
-                position,
-                if named {
-                    Severity::Advice
-                } else {
-                    Severity::Warning
-                },
-            );
+            let severity = if named {
+                Severity::Advice
+            } else {
+                Severity::Warning
+            };
+            let mut finding = promoted_input(e, position, severity);
+            if e.placeholder.sites.is_empty() {
+                finding.evidence.extend(self.unset_buffers());
+            }
             self.push(finding);
         }
+    }
+
+    /// Buffers that forward creates or sets for the first time: torch takes such a write for one to the
+    /// argument that is bound to the name.
+    fn unset_buffers(&self) -> Vec<String> {
+        let observed = self.signature.observed.iter().flat_map(|o| &o.changed);
+        observed
+            .filter(|c| c.kind == "buffer" && c.appeared)
+            .map(|c| {
+                format!(
+                    "cause: buffer {} is None or absent when the module is exported",
+                    c.name
+                )
+            })
+            .collect()
     }
 
     fn narrowed(&mut self) {
@@ -484,8 +506,19 @@ impl Join<'_> {
             .filter(|c| !is_state(&c.name) && !mirrors_a_state(&c.name))
             .cloned()
             .collect();
-        let training_only = observed.mode == "train";
+        let training_only = observed.mode == "train" && !self.signature.training;
         let total = self.function.states.len();
+        if training_only {
+            self.push(
+                Finding::new(
+                    "training-mode",
+                    Stage::Contract,
+                    Severity::Advice,
+                    "the recipe hands the module over in training mode; it was exported in evaluation mode",
+                )
+                .with_fix("call .eval() in the recipe, or give training=True"),
+            );
+        }
         for changed in lost {
             self.push(lost_write(&changed, total, training_only));
         }

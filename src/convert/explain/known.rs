@@ -291,7 +291,7 @@ fn broadcasts(from: &[Dim], to: &[Dim]) -> bool {
             .iter()
             .rev()
             .zip(to.iter().rev())
-            .all(|(a, b)| a == b || *a == Some(1))
+            .all(|(a, b)| a == b || (*a == Some(1) && *b != Some(0)))
 }
 
 /// `Could not resolve placeholder op`: a Python value in the example is no tensor.

@@ -1,0 +1,247 @@
+"""What cannot be judged: exit code 2, a clear line that says where and what to do, nothing half-written."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import gate_json, run_command, write_manifest
+
+HEAD = """\
+import os, signal, sys, time
+import torch
+from torch import nn
+from coreai_audit import Recipe
+
+
+class Model(nn.Module):
+    def __init__(self, hook=lambda: None):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(1, 4))
+        self.hook = [hook]
+
+    def forward(self, x):
+        self.hook[0]()
+        self.total.add_(x)
+        return self.total * 2
+
+
+def good(hook=lambda: None, **fields):
+    given = dict(input_names=["x"], output_names=["y"], state_names=["total"])
+    return Recipe(module=Model(hook).eval(), args=(torch.ones(1, 4),), **{**given, **fields})
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dying(owner, name, how=die):
+    setattr(owner, name, lambda *a, **k: how())
+    return good()
+"""
+
+# Stage → a recipe whose worker is killed in it.
+KILLED = {
+    "recipe": "die(); return good()",
+    "observe": "return good(hook=lambda: None if torch.compiler.is_exporting() else die())",
+    "export": "return good(hook=lambda: die() if torch.compiler.is_exporting() else None)",
+    "decompose": "return dying(torch.export.ExportedProgram, 'run_decompositions')",
+    "convert": "import coreai_torch; return dying(coreai_torch.TorchConverter, 'to_coreai')",
+    "optimize": "import coreai.authoring as a; a.AIProgram.optimize = lambda self: die(); return good()",
+    "print": "from coreai_audit.worker import session; return dying(session.Session, 'print_ir')",
+    "save": "import coreai.authoring as a; return dying(a.AIProgram, 'save_asset')",
+    "describe": "from coreai_audit.worker import describe; return dying(describe, 'describe')",
+}
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, dict[str, dict[str, Any]]]:
+    """A run in which every other model loses its worker, each in another stage."""
+    folder = tmp_path_factory.mktemp("killed")
+    functions = [f"def {stage}():\n    {body}\n" for stage, body in KILLED.items()]
+    (folder / "recipes.py").write_text("\n\n".join([HEAD, *functions]))
+    write_manifest(folder, {name: f"recipes.py:{name}" for name in [*KILLED, "good"]})
+    code, document = gate_json("--out", "assets", cwd=folder, ci=False)
+    return folder, code, {m["name"]: m for m in document["models"]}
+
+
+@pytest.mark.parametrize("stage", KILLED)
+def test_a_killed_worker_fails_its_model_with_the_stage(
+    stage: str, killed: tuple[Path, int, dict[str, dict[str, Any]]]
+) -> None:
+    _, code, reports = killed
+    [finding] = [f for f in reports[stage]["findings"] if f["id"] == "worker-died"]
+    assert code == 2
+    assert reports[stage]["verdict"] == "error"
+    assert finding["message"] == f"in stage {stage}: the worker process died of SIGKILL (signal 9)"
+
+
+def test_the_next_model_gets_a_fresh_worker(killed: tuple[Path, int, dict[str, dict[str, Any]]]) -> None:
+    _, _, reports = killed
+    assert (reports["good"]["verdict"], reports["good"]["findings"]) == ("new", [])
+
+
+def test_no_half_written_asset_is_left(killed: tuple[Path, int, dict[str, dict[str, Any]]]) -> None:
+    folder, _, _ = killed
+    # The worker killed while the descriptor was read had saved a whole asset.
+    assert sorted(p.name for p in (folder / "assets").iterdir()) == ["describe.aimodel", "good.aimodel"]
+
+
+def test_an_abort_of_the_converter_is_told_with_its_last_words(tmp_path: Path) -> None:
+    body = (
+        "def abort():\n    import coreai_torch\n"
+        "    def crash():\n        print('LLVM ERROR: out of registers', file=sys.stderr, flush=True)\n        os.abort()\n"
+        "    return dying(coreai_torch.TorchConverter, 'to_coreai', crash)\n"
+    )
+    (tmp_path / "recipes.py").write_text(HEAD + "\n\n" + body)
+    result = run_command("gate", "recipes.py:abort", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "in stage convert: the worker process died of SIGABRT (signal 6)" in result.stdout
+    assert "log: LLVM ERROR: out of registers" in result.stdout
+
+
+def test_a_hang_ends_at_the_timeout(tmp_path: Path) -> None:
+    (tmp_path / "recipes.py").write_text(HEAD + "\n\ndef hang():\n    time.sleep(600)\n")
+    result = run_command("gate", "recipes.py:hang", "--timeout", "20", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "timed-out" in result.stdout
+    assert "in stage recipe: ran longer than --timeout 20s" in result.stdout
+
+
+def test_memory_beyond_the_limit_ends_the_worker(tmp_path: Path) -> None:
+    (tmp_path / "recipes.py").write_text(HEAD + "\n\ndef grow():\n    big = b'1' * 3_000_000_000\n    time.sleep(600)\n")
+    result = run_command("gate", "recipes.py:grow", "--max-memory", "2GB", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "out-of-memory" in result.stdout
+    assert "more than --max-memory 2.0 GB" in result.stdout
+
+
+def test_torch_missing_is_told_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "recipes.py").write_text(HEAD)
+    bare = Path(sys.base_prefix) / "bin" / "python3"
+    result = run_command("gate", "recipes.py:good", "--python", str(bare), cwd=tmp_path)
+    assert result.returncode == 2
+    assert "missing-package" in result.stdout
+    assert 'pip install "coreai-audit[convert]"' in result.stdout
+
+
+# Recipe body → words of the message; none needs more than the recipe itself.
+RECIPES = {
+    "raises": ("raise OSError('weights are gone')", ["OSError: weights are gone", "recipes.py"]),
+    "returns_nothing": ("return None", ["expected the function to return a coreai_audit.Recipe, got NoneType"]),
+    "nothing_to_convert": ("return Recipe()", ["exactly one of module, exported, program and asset", "none of them"]),
+    "unknown_field": ("return {'modul': Model()}", ["unknown field 'modul'; did you mean 'module'?"]),
+    "one_name_as_string": ("return good(state_names='total')", ["state_names must be a list of strings, got str"]),
+    "duplicate_states": ("return good(state_names=['total', 'total'])", ["'total' twice"]),
+    "input_and_state_alike": ("return good(input_names=['total'])", ["'total' twice"]),
+    "empty_name": ("return good(output_names=[''])", ["output_names[0] must be a non-empty string"]),
+    "too_many_states": (
+        "return good(state_names=['total', 'velocity'])",
+        ["state_names has 2 names, the program has 1 state", "state 0: total for buffer total", "state 1: velocity for (nothing)"],
+    ),
+    "too_few_inputs": (
+        "m = Model(); m.forward = lambda x, z: x * z; return Recipe(module=m.eval(), args=(torch.ones(1), torch.ones(1)), "
+        "input_names=['a'], output_names=['y'], state_names=[])",
+        ["input_names has 1 name, the program has 2 inputs", "input 1: (no name) for argument z"],
+    ),
+    "too_many_outputs": (
+        "return good(output_names=['y', 'z'])",
+        ["output_names has 2 names, the program has 1 output", "output 1: z for (nothing)"],
+    ),
+    "same_entry_point": (
+        "return good(functions=[good()])",
+        ["entrypoint_name 'main' is used by 2 functions"],
+    ),
+    "asset_is_not_there": ("return Recipe(asset='nowhere.aimodel')", ["nowhere.aimodel is not an .aimodel folder"]),
+    "syntax_of_another_file": ("import broken_neighbour", ["SyntaxError"]),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def wrong_recipes(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, dict[str, Any]]]:
+    folder = tmp_path_factory.mktemp("recipes")
+    functions = [f"def {name}():\n    {body}\n" for name, (body, _) in RECIPES.items()]
+    (folder / "recipes.py").write_text("\n\n".join([HEAD, *functions]))
+    (folder / "broken_neighbour.py").write_text("def f(:\n")
+    models = {name: f"recipes.py:{name}" for name in RECIPES}
+    models |= {"no_file": "missing.py:good", "no_function": "recipes.py:goood"}
+    write_manifest(folder, models)
+    code, document = gate_json(cwd=folder)
+    return code, {m["name"]: m for m in document["models"]}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_wrong_recipe_is_told(name: str, wrong_recipes: tuple[int, dict[str, dict[str, Any]]]) -> None:
+    code, reports = wrong_recipes
+    [finding] = reports[name]["findings"]
+    said = "\n".join([finding["message"], *finding.get("evidence", [])])
+    assert (code, reports[name]["verdict"]) == (2, "error")
+    for words in RECIPES[name][1]:
+        assert words in said
+
+
+def test_a_missing_file_and_function_are_told(
+    wrong_recipes: tuple[int, dict[str, dict[str, Any]]],
+) -> None:
+    _, reports = wrong_recipes
+    assert "missing.py: no such recipe file" in reports["no_file"]["findings"][0]["message"]
+    message = reports["no_function"]["findings"][0]["message"]
+    assert "no function 'goood'; did you mean 'good'?" in message
+
+
+# Manifest → words of the message; these end before anything is converted.
+MANIFESTS = {
+    "unknown_key": ("snapshot = 'x'", "coreai-audit.toml:1: unknown key snapshot; did you mean \"snapshots\"?"),
+    "unknown_model_key": (
+        "[models.a]\nrecipes = 'r.py:f'",
+        'coreai-audit.toml:2: unknown key models.a.recipes; did you mean "recipe"?',
+    ),
+    "not_toml": ("[models.a\n", "coreai-audit.toml:1"),
+    "no_recipe": ("[models.a]\n", "missing field `recipe`"),
+    "not_a_recipe": ("[models.a]\nrecipe = 'r.py'", "expected a recipe as path.py:function"),
+    "no_reason": (
+        "[models.a]\nrecipe = 'r.py:f'\nallow = [{id = 'write-lost', reason = ''}]",
+        "write-lost needs a reason",
+    ),
+    "no_models": ("level = 'strict'", "lists no models"),
+    "wrong_level": ("level = 'severe'", "unknown variant `severe`"),
+    "wrong_timeout": ("timeout = -1.0", "positive number of seconds"),
+}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_wrong_manifest_is_told_at_once(name: str, tmp_path: Path) -> None:
+    text, words = MANIFESTS[name]
+    (tmp_path / "coreai-audit.toml").write_text(text)
+    result = run_command("gate", cwd=tmp_path)
+    assert result.returncode == 2
+    assert words in result.stderr
+    assert list(tmp_path.iterdir()) == [tmp_path / "coreai-audit.toml"]
+
+
+def test_an_unknown_model_is_told_with_the_nearest(tmp_path: Path) -> None:
+    write_manifest(tmp_path, {"decoder": "r.py:f"})
+    result = run_command("gate", "decodr", cwd=tmp_path)
+    assert result.returncode == 2
+    assert 'no model "decodr"; did you mean "decoder"?' in result.stderr
+
+
+def test_without_a_manifest_the_way_out_is_told(tmp_path: Path) -> None:
+    result = run_command("gate", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "coreai-audit init" in result.stderr
+
+
+def test_a_python_that_is_none_is_told(tmp_path: Path) -> None:
+    write_manifest(tmp_path, {"decoder": "r.py:f"})
+    result = run_command("gate", "--python", "nowhere", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "nowhere: no Python there" in result.stderr
+
+
+def test_an_output_without_the_suffix_is_told(tmp_path: Path) -> None:
+    result = run_command("convert", "r.py:f", "-o", "model.bin", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "expected a path that ends in .aimodel" in result.stderr
