@@ -22,6 +22,7 @@ pub use graph::{
     Arg, Block, Body, Graph, Location, Module, Op, OpId, Outcome, Region, Value, ValueDef, ValueId,
 };
 pub use print::PrintOptions;
+pub use syntax::normalize;
 pub use types::{
     Element, Extent, Float, FunctionType, ImageType, Sign, SymbolPath, TensorType, Type,
 };
