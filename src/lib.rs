@@ -5,9 +5,11 @@
 //! - [`cli`]: the commands; the only place that prints or exits
 //! - [`report`]: findings and how they are shown
 //! - [`contract`]: the ordered input, state and output contract, and its comparison
+//! - [`asset`]: the `.aimodel` directory and the bytecode inside
 //! - [`ir`]: typed graphs and ops, read from printed IR or from an asset
 //! - [`text`]: names from untrusted files, made safe to print
 
+pub mod asset;
 pub mod cli;
 pub mod contract;
 pub mod convert;

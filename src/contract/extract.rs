@@ -179,12 +179,12 @@ impl fmt::Display for Note {
 
 /// The contract of a program's public functions.
 ///
-/// Private graphs are left out. States come in the order of the handle arguments, inputs and outputs
+/// Private graphs and the bodies of composites are left out. States come in the order of the handle arguments, inputs and outputs
 /// in the order of tensor arguments and results; `source` and `export` are never set.
 pub fn extract(module: &Module) -> Extracted {
     let mut accesses = Accesses::new(module);
     let mut extracted = Extracted::default();
-    for graph in module.graphs.iter().filter(|g| !g.private) {
+    for graph in module.graphs.iter().filter(|g| g.is_function()) {
         let function = function(graph, &mut accesses, &mut extracted.notes);
         extracted.contract.functions.push(function);
     }

@@ -19,3 +19,15 @@ pub fn unpack(archive: &str) -> Vec<(String, Vec<u8>)> {
     }
     files
 }
+
+/// Writes the files of an archive below a directory.
+pub fn unpack_into(archive: &str, root: &std::path::Path) {
+    for (name, data) in unpack(archive) {
+        let path = root.join(&name);
+        if name.ends_with('/') {
+            continue;
+        }
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        std::fs::write(path, data).expect("a file");
+    }
+}

@@ -1,7 +1,6 @@
 //! Reading printed programs: real ones in every form, and what is refused.
 
-mod common;
-
+use super::archive;
 use std::collections::BTreeMap;
 
 use coreai_audit::ir::{self, text::parse, Module, PrintOptions};
@@ -9,7 +8,7 @@ use coreai_audit::ir::{self, text::parse, Module, PrintOptions};
 /// Printed programs by name; the pretty form under `""`, others under their form's name.
 fn programs() -> BTreeMap<String, BTreeMap<String, String>> {
     let mut programs: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-    for (path, data) in common::unpack("printed-ir.tar.zst") {
+    for (path, data) in archive::unpack("printed-ir.tar.zst") {
         let stem = path.strip_suffix(".mlir").expect("a printed program");
         let form = ["generic", "debug", "plain", "aliases"]
             .into_iter()

@@ -1,7 +1,6 @@
 //! The contract read off programs: order, types, access, and what is odd.
 
-mod common;
-
+use super::archive;
 use coreai_audit::contract::{self, extract, Access, Note, Role};
 use coreai_audit::ir::text::parse;
 
@@ -172,7 +171,7 @@ fn graphs_that_call_each_other_end() {
 
 #[test]
 fn the_guides_example_gives_its_contract() {
-    let files = common::unpack("printed-ir.tar.zst");
+    let files = archive::unpack("printed-ir.tar.zst");
     let text = &files
         .iter()
         .find(|(name, _)| name == "doc_kvcache.mlir")
