@@ -7,9 +7,11 @@
 //! - [`report`]: findings and how they are shown
 //! - [`convert`]: the worker process that runs PyTorch and the converter, and who watches it
 //! - [`contract`]: the ordered input, state and output contract, and its comparison
+//! - [`asset`]: the `.aimodel` directory and the bytecode inside
 //! - [`ir`]: typed graphs and ops, read from printed IR or from an asset
 //! - [`text`]: names from untrusted files, made safe to print
 
+pub mod asset;
 pub mod cli;
 pub mod contract;
 pub mod convert;

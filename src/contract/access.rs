@@ -14,7 +14,7 @@ use crate::ir::{Body, Graph, Module, Op, OpId, SymbolPath, ValueDef, ValueId};
 /// Calls and forks of chains may nest this deep.
 const MAX_DEPTH: usize = 400;
 /// Steps along chains in one question. Beyond, a read counts as one of the value on entry.
-const MAX_STEPS: usize = 1 << 20;
+const MAX_STEPS: usize = 1 << 18;
 
 /// The uses of each value of a body.
 type Uses = Vec<Vec<(OpId, usize)>>;

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::access::Accesses;
 use super::{Contract, Function, Port, Role, State};
 use crate::ir::{AttrDict, Element, Float, Graph, Module, Sign, Type};
+use crate::text::name;
 
 /// The name consumers bind by.
 const NAME: &str = "coreai.name";
@@ -116,20 +117,31 @@ impl fmt::Display for Note {
         match self {
             Note::MutationWithoutHandle { input, buffer, .. } => write!(
                 f,
-                "input `{input}` is marked as the mutated buffer `{buffer}` but is a plain tensor: \
-                 the runtime reports no state for it"
+                "input {} is marked as the mutated buffer {} but is a plain tensor: the runtime \
+                 reports no state for it",
+                name(input),
+                name(buffer)
             ),
             Note::HandleWithoutMutation { state, .. } => {
-                write!(f, "state `{state}` is not marked as a mutated buffer")
+                write!(f, "state {} is not marked as a mutated buffer", name(state))
             }
             Note::MutationOfOtherName { state, buffer, .. } => {
                 write!(
                     f,
-                    "state `{state}` is marked as the mutated buffer `{buffer}`"
+                    "state {} is marked as the mutated buffer {}",
+                    name(state),
+                    name(buffer)
                 )
             }
-            Note::DuplicateName { role, name, .. } => {
-                write!(f, "more than one {} is called `{name}`", role.as_str())
+            Note::DuplicateName {
+                role, name: port, ..
+            } => {
+                write!(
+                    f,
+                    "more than one {} is called {}",
+                    role.as_str(),
+                    name(port)
+                )
             }
             Note::MissingName { role, position, .. } => write!(
                 f,
@@ -138,12 +150,13 @@ impl fmt::Display for Note {
             ),
             Note::TokenWithoutState {
                 position,
-                name: Some(name),
+                name: Some(port),
                 ..
             } => {
                 write!(
                     f,
-                    "result {position} is the token of `{name}`, which is no state"
+                    "result {position} is the token of {}, which is no state",
+                    name(port)
                 )
             }
             Note::TokenWithoutState {
@@ -156,7 +169,8 @@ impl fmt::Display for Note {
             Note::StateWithoutToken { state, .. } => {
                 write!(
                     f,
-                    "state `{state}` is written, but its token is not returned"
+                    "state {} is written, but its token is not returned",
+                    name(state)
                 )
             }
         }
@@ -165,12 +179,12 @@ impl fmt::Display for Note {
 
 /// The contract of a program's public functions.
 ///
-/// Private graphs are left out. States come in the order of the handle arguments, inputs and outputs
+/// Private graphs and the bodies of composites are left out. States come in the order of the handle arguments, inputs and outputs
 /// in the order of tensor arguments and results; `source` and `export` are never set.
 pub fn extract(module: &Module) -> Extracted {
     let mut accesses = Accesses::new(module);
     let mut extracted = Extracted::default();
-    for graph in module.graphs.iter().filter(|g| !g.private) {
+    for graph in module.graphs.iter().filter(|g| g.is_function()) {
         let function = function(graph, &mut accesses, &mut extracted.notes);
         extracted.contract.functions.push(function);
     }

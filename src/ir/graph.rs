@@ -48,6 +48,16 @@ pub struct Graph {
     pub body: Body,
 }
 
+impl Graph {
+    /// Whether consumers see the graph as a function: not private, and not the body of a composite.
+    ///
+    /// A composite that was specialised stays behind as a public graph under a symbol with a random
+    /// suffix; the vendor's summary leaves it out (its runtime lists it all the same).
+    pub fn is_function(&self) -> bool {
+        !self.private && self.composite.is_none()
+    }
+}
+
 /// An argument of a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arg {

@@ -10,6 +10,7 @@ mod dense;
 mod graph;
 pub(crate) mod numeric;
 pub(crate) mod print;
+mod stats;
 pub(crate) mod syntax;
 pub mod text;
 mod types;
@@ -22,6 +23,8 @@ pub use graph::{
     Arg, Block, Body, Graph, Location, Module, Op, OpId, Outcome, Region, Value, ValueDef, ValueId,
 };
 pub use print::PrintOptions;
+pub use stats::summary_name;
+pub use syntax::normalize;
 pub use types::{
     Element, Extent, Float, FunctionType, ImageType, Sign, SymbolPath, TensorType, Type,
 };

@@ -103,7 +103,7 @@ pub(super) fn default_keyword(name: &str, attr: &str) -> Option<(KeywordSet, &'s
 
 /// Brings an op's attributes to the one form every reading shares: defaults filled in, the integer
 /// code of a scan replaced by its word, empty lists dropped.
-pub(crate) fn normalize(name: &str, attrs: &mut AttrDict) {
+pub fn normalize(name: &str, attrs: &mut AttrDict) {
     for key in ["approximate", "scatter_mode"] {
         if let Some((set, word)) = default_keyword(name, key) {
             attrs

@@ -141,7 +141,7 @@ impl Display for Type {
                 fourcc(f, image.fourcc)?;
                 write!(f, " x {} : i64 x {} : i64", image.height, image.width)?;
                 if let Some(constraints) = &image.constraints {
-                    write!(f, ", {constraints}")?;
+                    write!(f, ", image_constraints = {constraints}")?;
                 }
                 f.write_char('>')
             }
@@ -168,7 +168,15 @@ impl Display for Type {
 fn fourcc(f: &mut Formatter<'_>, code: u32) -> fmt::Result {
     match FOURCC.iter().find(|(_, c)| *c == code) {
         Some((word, _)) => write!(f, "<{word}>"),
-        None => write!(f, "<{code}>"),
+        None => {
+            let bytes = code.to_be_bytes();
+            // Four characters, where they need no escape.
+            let plain = |b: &u8| matches!(b, b' '..=b'~' if !matches!(b, b'"' | b'\\'));
+            match std::str::from_utf8(&bytes) {
+                Ok(text) if bytes.iter().all(plain) => write!(f, "<\"{text}\">"),
+                _ => write!(f, "<{code}>"),
+            }
+        }
     }
 }
 

@@ -66,7 +66,7 @@ impl Module {
         if let Some(entry) = self.other.entry() {
             let names = Names::new(&self.other);
             for (_, op) in self.other.block_ops(entry) {
-                printer.op(&self.other, &names, op)?;
+                printer.op(&self.other, &names, op, false)?;
             }
         }
         out.write_str("}\n")
@@ -160,8 +160,8 @@ impl Printer<'_> {
                 self.out.write_str(":\n")?;
             }
             self.depth += 1;
-            for (_, op) in body.block_ops(block) {
-                self.op(body, names, op)?;
+            for (id, op) in body.block_ops(block) {
+                self.op(body, names, op, block.ops.last() == Some(&id))?;
             }
             self.depth -= 1;
         }
@@ -169,7 +169,8 @@ impl Printer<'_> {
         self.out.write_char('}')
     }
 
-    fn op(&mut self, body: &Body, names: &Names, op: &Op) -> fmt::Result {
+    /// `last`: nothing follows in the block.
+    fn op(&mut self, body: &Body, names: &Names, op: &Op, last: bool) -> fmt::Result {
         self.indent()?;
         // The names of an op's results are found through the value: ops do not know their number.
         if let Some(first) = op.results.first() {
@@ -177,7 +178,10 @@ impl Printer<'_> {
                 write!(self.out, "{} = ", names.results[id.0 as usize])?;
             }
         }
-        if !self.special(body, names, op)? && !self.pattern(body, names, op)? {
+        // `coreai.output` alone would take the next op's results for its operands.
+        let open_ended =
+            !last && op.operands.is_empty() && syntax::pattern(&op.name).ends_with("T,");
+        if open_ended || !self.special(body, names, op)? && !self.pattern(body, names, op)? {
             self.generic(body, names, op)?;
         }
         self.out.write_char('\n')

@@ -334,8 +334,8 @@ impl<'a> Parser<'a> {
                         return e;
                     }
                     let expected = format!(
-                        "the plain syntax `%a, %b : (A, B) -> C` for `{name}`, whose own syntax is not known \
-                         (print the module in generic form: print_generic_op_form=True); {}",
+                        "{} (the syntax of `{name}` is not known: print the module in generic form, \
+                         print_generic_op_form=True)",
                         e.expected
                     );
                     Box::new(super::ParseError { expected, ..*e })
@@ -453,6 +453,10 @@ impl<'a> Parser<'a> {
             } else {
                 self.expect_word(piece)?;
             }
+        }
+        // Only ops that end a block may go without types.
+        if types.trim() != "T," && !self.is(b':') && !self.is(b'{') {
+            return Err(self.wanted("`:`"));
         }
         let order: Vec<usize> = printed.iter().map(|(place, _)| *place).collect();
         let operands = printed.into_iter().map(|(_, value)| value).collect();

@@ -208,11 +208,12 @@ impl<'a> Parser<'a> {
         };
         let height = extent(self)?;
         let width = extent(self)?;
-        let constraints = if self.eat(b',')? || self.eat_word("x")? {
-            Some(self.attr()?)
-        } else {
-            None
-        };
+        let mut constraints = None;
+        if self.eat(b',')? {
+            self.expect_word("image_constraints")?;
+            self.expect(b'=')?;
+            constraints = Some(self.attr()?);
+        }
         self.expect(b'>')?;
         Ok(Type::Image(Arc::new(ImageType {
             fourcc,

@@ -1,0 +1,184 @@
+//! The dialect `aicode`, in which an asset expresses everything: types, attributes, ops.
+
+mod attrs;
+mod names;
+mod ops;
+mod properties;
+mod types;
+
+use std::sync::Arc;
+
+use super::container::{Container, Entry};
+use super::cursor::{Cursor, MResult};
+use crate::ir::{Attr, Type};
+
+/// Attributes and types may refer to each other this deep.
+const MAX_DEPTH: usize = 200;
+
+/// Who owns the bytes of the file, for constants that are views into it.
+pub(crate) type Owner = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// Decodes attributes, types and ops of a container; each attribute and type once.
+pub(crate) struct Decoder<'a> {
+    pub(crate) container: &'a Container<'a>,
+    owner: Owner,
+    types: Vec<Slot<Type>>,
+    attributes: Vec<Slot<Attr>>,
+    depth: usize,
+    /// Parts of attributes and types made, copies included.
+    parts: usize,
+    budget: usize,
+}
+
+/// What is known of an attribute or type.
+#[derive(Clone)]
+enum Slot<T> {
+    Unread,
+    /// Being read further up: met again, it refers to itself.
+    Open,
+    /// The value, and the number of parts it has.
+    Read(T, usize),
+}
+
+impl<'a> Decoder<'a> {
+    pub(crate) fn new(container: &'a Container<'a>, owner: Owner) -> Decoder<'a> {
+        Decoder {
+            types: vec![Slot::Unread; container.types.len()],
+            attributes: vec![Slot::Unread; container.attributes.len()],
+            depth: 0,
+            parts: 0,
+            // Sharing can make the whole exponentially larger than the file.
+            budget: container
+                .program_bytes()
+                .saturating_mul(4)
+                .saturating_add(1 << 20),
+            container,
+            owner,
+        }
+    }
+
+    /// A reference to an attribute.
+    pub(crate) fn attr_ref(&mut self, c: &mut Cursor<'_>) -> MResult<Attr> {
+        let index = c.index(self.attributes.len(), "an attribute number")?;
+        self.attr(index)
+    }
+
+    /// A reference to a type.
+    pub(crate) fn type_ref(&mut self, c: &mut Cursor<'_>) -> MResult<Type> {
+        let index = c.index(self.types.len(), "a type number")?;
+        self.ty(index)
+    }
+
+    /// The attribute at a place of the table.
+    pub(crate) fn attr(&mut self, index: usize) -> MResult<Attr> {
+        self.lookup(
+            index,
+            self.container.attributes[index],
+            |d| &mut d.attributes,
+            Self::decode_attr,
+        )
+    }
+
+    /// The type at a place of the table.
+    pub(crate) fn ty(&mut self, index: usize) -> MResult<Type> {
+        self.lookup(
+            index,
+            self.container.types[index],
+            |d| &mut d.types,
+            Self::decode_type,
+        )
+    }
+
+    fn lookup<T: Clone>(
+        &mut self,
+        index: usize,
+        entry: Entry,
+        table: fn(&mut Self) -> &mut Vec<Slot<T>>,
+        decode: fn(&mut Self, &mut Cursor<'a>) -> MResult<T>,
+    ) -> MResult<T> {
+        let slot = &mut table(self)[index];
+        match std::mem::replace(slot, Slot::Open) {
+            Slot::Read(value, weight) => {
+                *slot = Slot::Read(value.clone(), weight);
+                self.spend(weight, entry)?;
+                return Ok(value);
+            }
+            Slot::Open => {
+                let c = self.container.body(entry);
+                return Err(c.error(
+                    "an attribute or type that does not contain itself",
+                    "a cycle",
+                ));
+            }
+            Slot::Unread => {}
+        }
+        let before = self.parts;
+        self.spend(1, entry)?;
+        let mut c = self.container.body(entry);
+        let value = self.nested(&mut c, |d, c| {
+            let dialect = d.container.dialect_of(entry);
+            if !entry.custom || dialect != "aicode" {
+                let found = if entry.custom {
+                    dialect
+                } else {
+                    "assembly text"
+                };
+                return Err(c.error("an entry encoded by the dialect `aicode`", found));
+            }
+            decode(d, c)
+        })?;
+        c.finish("the attribute or type")?;
+        table(self)[index] = Slot::Read(value.clone(), self.parts - before);
+        Ok(value)
+    }
+
+    fn spend(&mut self, parts: usize, entry: Entry) -> MResult<()> {
+        self.parts = self.parts.saturating_add(parts);
+        if self.parts > self.budget {
+            let c = self.container.body(entry);
+            return Err(c.error(
+                "attributes that expand to less",
+                "shared ones that multiply",
+            ));
+        }
+        Ok(())
+    }
+
+    fn nested<'c, T>(
+        &mut self,
+        c: &mut Cursor<'c>,
+        f: impl FnOnce(&mut Self, &mut Cursor<'c>) -> MResult<T>,
+    ) -> MResult<T> {
+        if self.depth >= MAX_DEPTH {
+            return Err(c.error(format!("at most {MAX_DEPTH} levels of nesting"), "more"));
+        }
+        self.depth += 1;
+        let result = f(self, c);
+        self.depth -= 1;
+        result
+    }
+
+    /// `count`, then that many.
+    fn list<'c, T>(
+        &mut self,
+        c: &mut Cursor<'c>,
+        what: &str,
+        mut item: impl FnMut(&mut Self, &mut Cursor<'c>) -> MResult<T>,
+    ) -> MResult<Vec<T>> {
+        let count = c.count(what)?;
+        let mut items = Vec::with_capacity(count.min(1 << 12));
+        for _ in 0..count {
+            items.push(item(self, c)?);
+        }
+        Ok(items)
+    }
+}
+
+/// Bytes as hexadecimal digits, cut after 64.
+fn hex(bytes: &[u8]) -> String {
+    let mut text: String = bytes.iter().take(64).map(|b| format!("{b:02x}")).collect();
+    if bytes.len() > 64 {
+        text.push('…');
+    }
+    text
+}

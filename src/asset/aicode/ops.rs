@@ -1,0 +1,573 @@
+//! Ops, regions and graphs of the dialect.
+
+use std::sync::Arc;
+
+use super::{names, Decoder};
+use crate::asset::container::nested;
+use crate::asset::cursor::{Cursor, MResult};
+use crate::asset::error::Section;
+use crate::asset::ReadOptions;
+use crate::ir::{
+    normalize, Arg, Attr, AttrDict, Block, Body, Graph, Location, Module, Op, OpId, Outcome,
+    Region, SymbolPath, Type, ValueDef, ValueId,
+};
+
+/// The fields of an op in front of its regions.
+struct Head {
+    name: usize,
+    location: usize,
+    at: usize,
+    attrs: AttrDict,
+    properties: Option<usize>,
+    results: Vec<Type>,
+    operands: Vec<(usize, u64)>,
+    regions: usize,
+    isolated: bool,
+}
+
+/// Values by their number in the file, from the start of the nearest isolated region.
+#[derive(Default)]
+struct Scope {
+    values: Vec<Option<ValueId>>,
+    next: usize,
+}
+
+/// A body under construction.
+struct Building {
+    body: Body,
+    scope: Scope,
+}
+
+/// Reads the ops of a container.
+pub(crate) struct OpReader<'d, 'a> {
+    decoder: &'d mut Decoder<'a>,
+    options: ReadOptions,
+    /// Printed and stored name of every op name of the file.
+    names: Vec<(Arc<str>, Arc<str>)>,
+    module: Module,
+    namespaces: Vec<String>,
+    other: Building,
+    version: Option<i128>,
+}
+
+impl<'a> Decoder<'a> {
+    /// Reads the whole program; the second part is the revision of the dialect it needs.
+    pub(crate) fn program(&mut self, options: ReadOptions) -> MResult<(Module, Option<i128>)> {
+        let names = self.container.ops.iter();
+        let names = names
+            .map(|op| (Arc::from(names::printed(op.name)), Arc::from(op.name)))
+            .collect();
+        let mut reader = OpReader {
+            decoder: self,
+            options,
+            names,
+            module: Module::default(),
+            namespaces: Vec::new(),
+            other: Building {
+                body: Body::default(),
+                scope: Scope::default(),
+            },
+            version: None,
+        };
+        let mut c = reader.decoder.container.ir();
+        reader.top(&mut c)?;
+        c.finish("the IR")?;
+        let OpReader {
+            mut module,
+            other,
+            version,
+            ..
+        } = reader;
+        module.other = other.body;
+        Ok((module, version))
+    }
+}
+
+impl<'a> OpReader<'_, 'a> {
+    /// The block that holds the asset op.
+    fn top(&mut self, c: &mut Cursor<'a>) -> MResult<()> {
+        let (ops, has_args) = c.flagged()?;
+        if has_args || ops != 1 {
+            return Err(c.error("one op without arguments", format!("{ops} ops")));
+        }
+        let head = self.head(c)?;
+        let stored = self.stored(head.name);
+        if &*stored != "serialization.asset" {
+            return Err(c.error_at(head.at, "the op serialization.asset", &*stored));
+        }
+        let mut asset = Op::new(stored.clone());
+        if let Some(index) = head.properties {
+            self.decoder.properties(&mut asset, &stored, index, None)?;
+        }
+        if let Some(Attr::Int { value, .. }) = asset.attrs.get("version") {
+            self.version = Some(*value);
+        }
+        self.regions(c, &head, |reader, c, _| reader.items(c))
+    }
+
+    fn stored(&self, name: usize) -> Arc<str> {
+        self.names[name].1.clone()
+    }
+
+    /// Everything of an op in front of its regions.
+    fn head(&mut self, c: &mut Cursor<'a>) -> MResult<Head> {
+        let container = self.decoder.container;
+        let at = c.offset();
+        let name = c.index(container.ops.len(), "an op name number")?;
+        if container.ops[name].dialect != "aicode" {
+            let found = container.ops[name].dialect;
+            return Err(c.error_at(at, "an op of the dialect `aicode`", found));
+        }
+        let mask_at = c.offset();
+        let mask = c.byte()?;
+        if mask & 0x80 != 0 {
+            return Err(c.error_at(mask_at, "an op mask below 0x80", format!("{mask:#04x}")));
+        }
+        let location = c.index(container.attributes.len(), "an attribute number")?;
+        let mut attrs = AttrDict::new();
+        if mask & 0x01 != 0 {
+            let place = c.offset();
+            match self.decoder.attr_ref(c)? {
+                Attr::Dict(dict) => attrs = dict,
+                _ => return Err(c.error_at(place, "a dictionary", "another attribute")),
+            }
+        }
+        let properties = match mask & 0x40 {
+            0 => None,
+            _ => Some(c.index(container.property_count(), "a property number")?),
+        };
+        let results = match mask & 0x02 {
+            0 => Vec::new(),
+            _ => self.decoder.list(c, "results", Decoder::type_ref)?,
+        };
+        let operands = match mask & 0x04 {
+            0 => Vec::new(),
+            _ => self
+                .decoder
+                .list(c, "operands", |_, c| Ok((c.offset(), c.varint()?)))?,
+        };
+        if mask & 0x08 != 0 {
+            let found = "branches to blocks";
+            return Err(c.error_at(mask_at, "structured control flow", found));
+        }
+        if mask & 0x20 != 0 {
+            use_lists(c, results.len())?;
+        }
+        let (mut regions, mut isolated) = (0, false);
+        if mask & 0x10 != 0 {
+            let place = c.offset();
+            let (count, flag) = c.flagged()?;
+            regions = c.checked_index(place, count, 1 << 8, "a number of regions")?;
+            isolated = flag;
+        }
+        Ok(Head {
+            name,
+            location,
+            at,
+            attrs,
+            properties,
+            results,
+            operands,
+            regions,
+            isolated,
+        })
+    }
+
+    /// Calls `each` for the regions of an op, with the cursor at each region's start.
+    fn regions(
+        &mut self,
+        c: &mut Cursor<'a>,
+        head: &Head,
+        mut each: impl FnMut(&mut Self, &mut Cursor<'a>, usize) -> MResult<()>,
+    ) -> MResult<()> {
+        if head.regions == 0 {
+            return Ok(());
+        }
+        self.enter(c)?;
+        if head.isolated {
+            let mut inner = nested(self.decoder.container.file, c, 4, Section::Ir)?;
+            for region in 0..head.regions {
+                each(self, &mut inner, region)?;
+            }
+            inner.finish("the isolated regions")?;
+        } else {
+            for region in 0..head.regions {
+                each(self, c, region)?;
+            }
+        }
+        self.decoder.depth -= 1;
+        Ok(())
+    }
+
+    fn enter(&mut self, c: &Cursor<'_>) -> MResult<()> {
+        if self.decoder.depth >= super::MAX_DEPTH {
+            return Err(c.error(
+                format!("at most {} levels of nesting", super::MAX_DEPTH),
+                "more",
+            ));
+        }
+        self.decoder.depth += 1;
+        Ok(())
+    }
+
+    /// A region at module level: graphs and namespaces.
+    fn items(&mut self, c: &mut Cursor<'a>) -> MResult<()> {
+        let blocks = c.count("blocks")?;
+        if blocks == 0 {
+            return Ok(());
+        }
+        if blocks > 1 {
+            return Err(c.error("one block", blocks.to_string()));
+        }
+        let values = c.count("values")?;
+        let before = self.other.scope.next;
+        self.other.scope.open(values);
+        let (ops, has_args) = c.flagged()?;
+        if has_args {
+            return Err(c.error("a module without arguments", "arguments"));
+        }
+        for _ in 0..ops {
+            self.item(c)?;
+        }
+        self.other.scope.close(c, before, values)
+    }
+
+    fn item(&mut self, c: &mut Cursor<'a>) -> MResult<()> {
+        let head = self.head(c)?;
+        let stored = self.stored(head.name);
+        match &*stored {
+            "dataflow.graph_v1" => self.graph(c, head),
+            "dataflow.namespace_v1" => {
+                let mut op = Op::new(stored.clone());
+                if let Some(index) = head.properties {
+                    self.decoder.properties(&mut op, &stored, index, None)?;
+                }
+                let Some(Attr::String(name)) = op.attrs.remove("sym_name") else {
+                    return Err(c.error_at(head.at, "a namespace with a name", "none"));
+                };
+                self.namespaces.push(name);
+                let result = self.regions(c, &head, |reader, c, _| reader.items(c));
+                self.namespaces.pop();
+                result
+            }
+            _ => {
+                let mut other = std::mem::replace(
+                    &mut self.other,
+                    Building {
+                        body: Body::default(),
+                        scope: Scope::default(),
+                    },
+                );
+                if other.body.region.blocks.is_empty() {
+                    other.body.region.blocks.push(Block::default());
+                }
+                let id = self.op(c, head, &mut other, None);
+                self.other = other;
+                self.other.body.region.blocks[0].ops.push(id?);
+                Ok(())
+            }
+        }
+    }
+
+    fn graph(&mut self, c: &mut Cursor<'a>, head: Head) -> MResult<()> {
+        let stored = self.stored(head.name);
+        let mut op = Op::new("coreai.graph");
+        op.attrs = head.attrs.clone();
+        let wrong = |c: &Cursor<'_>, expected: &str| c.error_at(head.at, expected, "another graph");
+        let Some(index) = head.properties else {
+            return Err(wrong(c, "a graph with properties"));
+        };
+        self.decoder.properties(&mut op, &stored, index, None)?;
+        let mut attrs = op.attrs;
+        let Some(Attr::String(name)) = attrs.remove("sym_name") else {
+            return Err(wrong(c, "a graph whose name is a string"));
+        };
+        let Some(Attr::Type(Type::Function(signature))) = attrs.remove("function_type") else {
+            return Err(wrong(c, "a graph with a function type"));
+        };
+        let mut lists = [Vec::new(), Vec::new()];
+        for (list, key) in lists.iter_mut().zip(["arg_attrs", "res_attrs"]) {
+            let Some(Attr::Array(entries)) = attrs.remove(key) else {
+                return Err(wrong(c, "a graph with lists of attributes"));
+            };
+            for entry in entries {
+                list.push(self.decoder.entries(c, entry)?);
+            }
+        }
+        let [mut arg_attrs, mut res_attrs] = lists;
+        for (list, types) in [
+            (&mut arg_attrs, &signature.inputs),
+            (&mut res_attrs, &signature.results),
+        ] {
+            if list.is_empty() {
+                list.resize(types.len(), AttrDict::new());
+            }
+            if list.len() != types.len() {
+                let expected = format!("{} lists of attributes", types.len());
+                return Err(c.error_at(head.at, expected, list.len().to_string()));
+            }
+        }
+        let mut flag = |key: &str| attrs.remove(key) == Some(Attr::Bool(true));
+        let mut graph = Graph {
+            name: SymbolPath(self.namespaces.iter().cloned().chain([name]).collect()),
+            private: flag("priv"),
+            no_inline: flag("no_inline"),
+            externalize: flag("externalize"),
+            ..Graph::default()
+        };
+        if let Some(Attr::Composite(composite)) = attrs.remove("composite_decl") {
+            graph.composite = Some(*composite);
+        }
+        normalize("coreai.graph", &mut attrs);
+        graph.attrs = attrs;
+        let mut building = Building {
+            body: Body::default(),
+            scope: Scope::default(),
+        };
+        self.regions(c, &head, |reader, c, number| {
+            if number > 0 {
+                return Err(c.error("one region of a graph", "more"));
+            }
+            let region = reader.region(c, &mut building, None)?;
+            building.body.region = region;
+            Ok(())
+        })?;
+        let mut body = building.body;
+        if body.region.blocks.is_empty() {
+            let mut block = Block::default();
+            for (index, ty) in signature.inputs.iter().enumerate() {
+                let def = ValueDef::Entry {
+                    index: index as u32,
+                };
+                block.args.push(body.add_value(ty.clone(), def));
+            }
+            body.region.blocks.push(block);
+        }
+        let values = body.region.blocks[0].args.clone();
+        if !values
+            .iter()
+            .map(|v| body.ty(*v))
+            .eq(signature.inputs.iter())
+        {
+            return Err(wrong(c, "a body with the arguments of the function type"));
+        }
+        let args = signature.inputs.iter().cloned().zip(arg_attrs).zip(values);
+        graph.args = args
+            .map(|((ty, attrs), value)| Arg { ty, attrs, value })
+            .collect();
+        let results = signature.results.iter().cloned().zip(res_attrs);
+        graph.results = results.map(|(ty, attrs)| Outcome { ty, attrs }).collect();
+        graph.body = body;
+        self.module.graphs.push(graph);
+        Ok(())
+    }
+
+    /// A region of a body; `owner` is the op and the number of its region.
+    fn region(
+        &mut self,
+        c: &mut Cursor<'a>,
+        building: &mut Building,
+        owner: Option<(OpId, u32)>,
+    ) -> MResult<Region> {
+        let count = c.count("blocks")?;
+        let mut region = Region::default();
+        if count == 0 {
+            return Ok(region);
+        }
+        let values = c.count("values")?;
+        let before = building.scope.next;
+        building.scope.open(values);
+        for block in 0..count {
+            let (ops, has_args) = c.flagged()?;
+            region.blocks.push(Block::default());
+            if has_args {
+                let args = c.count("block arguments")?;
+                for index in 0..args {
+                    let (at, index) = (c.offset(), index as u32);
+                    let (ty, has_location) = c.flagged()?;
+                    let types = self.decoder.container.types.len();
+                    let ty = self
+                        .decoder
+                        .ty(c.checked_index(at, ty, types, "a type number")?)?;
+                    if has_location {
+                        c.index(
+                            self.decoder.container.attributes.len(),
+                            "an attribute number",
+                        )?;
+                    }
+                    let def = match owner {
+                        None if block == 0 => ValueDef::Entry { index },
+                        None => return Err(c.error_at(at, "a graph of one block", "more")),
+                        Some((op, region)) => ValueDef::BlockArg {
+                            op,
+                            region,
+                            block: block as u32,
+                            index,
+                        },
+                    };
+                    let value = building.define(c, ty, def)?;
+                    region.blocks[block].args.push(value);
+                }
+                if c.bool()? {
+                    use_lists(c, args)?;
+                }
+            }
+            for _ in 0..ops {
+                let head = self.head(c)?;
+                let id = self.op(c, head, building, owner.map(|(op, _)| op))?;
+                region.blocks[block].ops.push(id);
+            }
+        }
+        building.scope.close(c, before, values)?;
+        Ok(region)
+    }
+
+    fn op(
+        &mut self,
+        c: &mut Cursor<'a>,
+        head: Head,
+        building: &mut Building,
+        parent: Option<OpId>,
+    ) -> MResult<OpId> {
+        let id = OpId(building.body.ops.len() as u32);
+        let (printed, stored) = self.names[head.name].clone();
+        if matches!(
+            &*stored,
+            "dataflow.graph_v1" | "dataflow.namespace_v1" | "serialization.asset"
+        ) {
+            return Err(c.error_at(head.at, "graphs at module level only", "one inside an op"));
+        }
+        // Take the number before nested ops take theirs.
+        building.body.ops.push(Op::new(""));
+        let mut op = Op::new(printed);
+        op.parent = parent;
+        op.attrs = head.attrs.clone();
+        for (at, number) in &head.operands {
+            op.operands.push(building.scope.get(c, *at, *number)?);
+        }
+        if let Some(index) = head.properties {
+            self.decoder
+                .properties(&mut op, &stored, index, head.results.first())?;
+        }
+        normalize(&op.name, &mut op.attrs);
+        for (index, ty) in head.results.iter().enumerate() {
+            let def = ValueDef::Result {
+                op: id,
+                index: index as u32,
+            };
+            let value = building.define(c, ty.clone(), def)?;
+            op.results.push(value);
+        }
+        if self.options.locations {
+            op.location = self.location(head.location);
+        }
+        if head.isolated && names::is_decomposable(&stored) {
+            op.definition = self.definition(c, &head)?;
+        } else if head.isolated {
+            let outer = std::mem::take(&mut building.scope);
+            self.regions(c, &head, |reader, c, number| {
+                building.scope = Scope::default();
+                op.regions
+                    .push(reader.region(c, building, Some((id, number as u32)))?);
+                Ok(())
+            })?;
+            building.scope = outer;
+        } else {
+            self.regions(c, &head, |reader, c, number| {
+                op.regions
+                    .push(reader.region(c, building, Some((id, number as u32)))?);
+                Ok(())
+            })?;
+        }
+        op.stored_name = Some(stored);
+        building.body.ops[id.0 as usize] = op;
+        Ok(id)
+    }
+
+    /// The definition stored with a decomposable op; passed over where it is not wanted.
+    fn definition(&mut self, c: &mut Cursor<'a>, head: &Head) -> MResult<Option<Arc<Body>>> {
+        if !self.options.definitions {
+            if head.regions > 0 {
+                nested(self.decoder.container.file, c, 4, Section::Ir)?;
+            }
+            return Ok(None);
+        }
+        let mut definition = None;
+        self.regions(c, head, |reader, c, number| {
+            if number > 0 {
+                return Err(c.error("one definition of an op", "more"));
+            }
+            let mut building = Building {
+                body: Body::default(),
+                scope: Scope::default(),
+            };
+            building.body.region = reader.region(c, &mut building, None)?;
+            definition = Some(Arc::new(building.body));
+            Ok(())
+        })?;
+        Ok(definition)
+    }
+
+    fn location(&self, index: usize) -> Option<Location> {
+        let (file, line, column) = self.decoder.position(index)?;
+        let text = format!("{file:?}:{line}:{column}").into();
+        Some(Location {
+            file: Some(file.into()),
+            line,
+            column,
+            text,
+        })
+    }
+}
+
+impl Building {
+    fn define(&mut self, c: &Cursor<'_>, ty: Type, def: ValueDef) -> MResult<ValueId> {
+        let value = self.body.add_value(ty, def);
+        match self.scope.values.get_mut(self.scope.next) {
+            Some(slot) => *slot = Some(value),
+            None => return Err(c.error("as many values as the region states", "more")),
+        }
+        self.scope.next += 1;
+        Ok(value)
+    }
+}
+
+impl Scope {
+    /// Makes room for the values of a region behind all of the region around it.
+    fn open(&mut self, values: usize) {
+        self.next = self.values.len();
+        self.values.resize(self.values.len() + values, None);
+    }
+
+    /// Forgets the values of a region, which must all be defined.
+    fn close(&mut self, c: &Cursor<'_>, before: usize, values: usize) -> MResult<()> {
+        if self.next != self.values.len() {
+            let found = values - (self.values.len() - self.next);
+            return Err(c.error(format!("{values} values in the region"), found.to_string()));
+        }
+        self.values.truncate(self.values.len() - values);
+        self.next = before;
+        Ok(())
+    }
+
+    fn get(&self, c: &Cursor<'_>, at: usize, number: u64) -> MResult<ValueId> {
+        let index = c.checked_index(at, number, self.values.len(), "a value number")?;
+        self.values[index]
+            .ok_or_else(|| c.error_at(at, "a value defined above", number.to_string()))
+    }
+}
+
+/// Orders of uses, which mean nothing here.
+fn use_lists(c: &mut Cursor<'_>, values: usize) -> MResult<()> {
+    let lists = if values > 1 { c.count("use lists")? } else { 1 };
+    for _ in 0..lists {
+        if values > 1 {
+            c.varint()?;
+        }
+        let (count, _pairs) = c.flagged()?;
+        for _ in 0..count {
+            c.varint()?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! Assets: the `.aimodel` directory and the bytecode inside.
+//!
+//! Three layers: the bundle (directory, metadata, hash), the container (a file of MLIR bytecode) and
+//! the dialect `aicode`, in which the program is expressed. The result is the same [`crate::ir`] the
+//! reader of printed IR fills. The file is mapped and of its weights not a byte is read, so the cost
+//! grows with the number of ops.
+
+mod aicode;
+mod bundle;
+mod container;
+mod cursor;
+mod error;
+mod integrity;
+mod metadata;
+
+pub use bundle::{open, Bundle, Component, Found};
+pub use error::{Error, Malformed, Section};
+pub use integrity::Integrity;
+pub use metadata::Metadata;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::contract::{self, Extracted};
+use crate::ir::Module;
+use aicode::Owner;
+use container::Container;
+use cursor::MResult;
+
+/// The bytecode file of an asset.
+const PROGRAM: &str = "main.mlirb";
+/// Its SHA-256.
+const HASH: &str = "main.hash";
+
+/// The whole program of an asset: graphs, ops with their stored definitions and locations, constants
+/// as views into the mapped file.
+///
+/// # Errors
+/// See [`Error`].
+pub fn read_module(path: &Path) -> Result<Module, Error> {
+    Asset::open(path)?
+        .program(ReadOptions {
+            definitions: true,
+            locations: true,
+        })
+        .map(|p| p.module)
+}
+
+/// The contract of an asset.
+///
+/// # Errors
+/// See [`Error`].
+pub fn read_contract(path: &Path) -> Result<Extracted, Error> {
+    let program = Asset::open(path)?.program(ReadOptions::default())?;
+    Ok(contract::extract(&program.module))
+}
+
+/// What to read besides graphs, ops and constants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// The definitions stored with decomposable ops.
+    pub definitions: bool,
+    /// Source locations.
+    pub locations: bool,
+}
+
+/// An asset on disk; its program is mapped, not read.
+pub struct Asset {
+    path: PathBuf,
+    bytes: Owner,
+}
+
+impl std::fmt::Debug for Asset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Asset")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A program, and what its file says about itself.
+#[derive(Debug)]
+pub struct Program {
+    /// The graphs.
+    pub module: Module,
+    /// The dialect revision the program needs, a date as `YYYYMMDD`.
+    pub revision: Option<i128>,
+    /// The producer string of the bytecode (`MLIR22.0.0git`).
+    pub bytecode_producer: String,
+    /// The version of the dialect `aicode`.
+    pub dialect_version: Option<u64>,
+    /// What the program knows of its sources.
+    pub debug: DebugInfo,
+}
+
+/// Source information in an asset.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DebugInfo {
+    /// The source files named, directory first, sorted.
+    pub files: Vec<String>,
+}
+
+impl Asset {
+    /// Opens the asset in a directory.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the program is missing or no file; what is wrong inside shows when it is
+    /// read.
+    pub fn open(path: &Path) -> Result<Asset, Error> {
+        let program = path.join(PROGRAM);
+        let file = std::fs::File::open(&program).map_err(|e| Error::io(&program, "open", e))?;
+        let about = file
+            .metadata()
+            .map_err(|e| Error::io(&program, "read", e))?;
+        if !about.is_file() {
+            return Err(Error::not_an_asset(
+                &program,
+                "expected a file, found something else",
+            ));
+        }
+        let bytes: Owner = if about.len() == 0 {
+            Arc::new([])
+        } else {
+            // SAFETY: the mapping is only read. Another process that changes the file while it is
+            // mapped changes what is read, which every reader here must and does bear; one that cuts
+            // it ends this process, as with any mapped file.
+            let map = unsafe { memmap2::Mmap::map(&file) };
+            Arc::new(map.map_err(|e| Error::io(&program, "map", e))?)
+        };
+        Ok(Asset {
+            path: path.to_path_buf(),
+            bytes,
+        })
+    }
+
+    /// The asset's directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Size of the program in bytes, weights included.
+    pub fn program_size(&self) -> u64 {
+        (*self.bytes).as_ref().len() as u64
+    }
+
+    /// The metadata; `None` where the file is missing.
+    ///
+    /// # Errors
+    /// When it is no JSON object, or a known entry is no string.
+    pub fn metadata(&self) -> Result<Option<Metadata>, Error> {
+        match metadata::read(&self.path)? {
+            Some(object) => Metadata::from_object(&self.path, object).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Hashes the program and compares with the stored hash.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn integrity(&self) -> Result<Integrity, Error> {
+        integrity::check(&self.path.join(PROGRAM), &self.path.join(HASH))
+    }
+
+    /// Reads the program.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] with the byte and the section.
+    pub fn program(&self, options: ReadOptions) -> Result<Program, Error> {
+        let bytes = (*self.bytes).as_ref();
+        decode(bytes, self.bytes.clone(), options)
+            .map_err(|e| Error::malformed(&self.path.join(PROGRAM), e))
+    }
+}
+
+/// Reads a program from bytes in memory.
+///
+/// # Errors
+/// The byte and the section.
+pub fn read_bytes(bytes: Vec<u8>, options: ReadOptions) -> Result<Program, Box<Malformed>> {
+    let owner: Arc<Vec<u8>> = Arc::new(bytes);
+    decode(&owner.clone(), owner, options)
+}
+
+fn decode(bytes: &[u8], owner: Owner, options: ReadOptions) -> MResult<Program> {
+    let container = Container::parse(bytes)?;
+    let mut decoder = aicode::Decoder::new(&container, owner);
+    let (module, revision) = decoder.program(options)?;
+    let mut files: Vec<String> = (0..container.attributes.len())
+        .filter_map(|i| decoder.debug_file(i))
+        .collect();
+    files.sort();
+    files.dedup();
+    Ok(Program {
+        module,
+        revision,
+        bytecode_producer: container.producer.to_string(),
+        dialect_version: container
+            .dialects
+            .iter()
+            .find(|d| d.name == "aicode")
+            .and_then(|d| d.version),
+        debug: DebugInfo { files },
+    })
+}
