@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::asset;
 use crate::contract::agree::{self, OtherFunction, OtherPort};
 use crate::contract::snapshot::{self, Status, Store};
 use crate::contract::{self, Change, Contract};
@@ -216,9 +217,44 @@ pub fn read(outcome: &Outcome, asset: &Path) -> Reading {
             &other,
         ));
     }
-    let _ = asset;
+    if outcome.saved {
+        on_disk(&mut reading, &module, asset);
+    }
     reading.contract = Some(contract);
     reading
+}
+
+/// Lays the program on disk beside the one that was printed.
+fn on_disk(reading: &mut Reading, printed: &ir::Module, asset: &Path) {
+    match asset::read_module(asset) {
+        Ok(module) => {
+            if let Some(difference) = ir::compare(printed, &module) {
+                reading.findings.push(
+                    Finding::new(
+                        "readings-disagree",
+                        Stage::Contract,
+                        Severity::Error,
+                        "the emitted IR and the saved asset are not the same program",
+                    )
+                    .with_evidence(format!("at {}", difference.at))
+                    .with_evidence(format!("emitted IR: {}", difference.left))
+                    .with_evidence(format!("asset:      {}", difference.right)),
+                );
+            }
+        }
+        Err(error) => {
+            reading.could_not = true;
+            reading.findings.push(
+                Finding::new(
+                    "asset-unreadable",
+                    Stage::Contract,
+                    Severity::Error,
+                    format!("the saved asset: {error}"),
+                )
+                .with_fix("report this with the recipe: the converter wrote something this version does not read"),
+            );
+        }
+    }
 }
 
 fn failed(reading: &mut Reading, failure: &Failure, outcome: &Outcome) {
