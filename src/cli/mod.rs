@@ -10,15 +10,20 @@ mod completions;
 mod context;
 #[cfg(feature = "python")]
 mod convert;
+mod diff;
 #[cfg(feature = "python")]
 mod gate;
 mod init;
+mod level;
+mod load;
 #[cfg(feature = "python")]
 mod progress;
+mod snapshot;
 #[cfg(feature = "python")]
 mod workers;
 
 pub use context::{Context, Stream};
+pub use level::LevelArg;
 
 use crate::text;
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
@@ -64,6 +69,8 @@ commands! {
     Gate => gate,
     #[cfg(feature = "python")]
     Convert => convert,
+    Snapshot => snapshot,
+    Diff => diff,
     Init => init,
     Completions => completions,
 }

@@ -17,6 +17,7 @@ mod render;
 mod role;
 pub mod signature;
 pub mod snapshot;
+mod strict;
 
 pub use diff::{diff, Change, ChangeId, Impact, Level};
 pub use extract::{dtype_name, extract, Extracted, Note};
@@ -29,4 +30,4 @@ pub use role::Role;
 pub use signature::FunctionSignature;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

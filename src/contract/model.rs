@@ -1,5 +1,6 @@
 //! The contract's data model and its JSON rendering.
 
+use super::strict::{object, objects};
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON rendering; it stands first in every file the tool writes.
@@ -16,6 +17,7 @@ pub type Dim = Option<u64>;
 #[serde(deny_unknown_fields)]
 pub struct Contract {
     /// The functions (entry points) in file order; private helper graphs are not part of it.
+    #[serde(deserialize_with = "objects")]
     pub functions: Vec<Function>,
 }
 
@@ -26,13 +28,20 @@ pub struct Function {
     /// Entry-point name, `main` by default.
     pub name: String,
     /// How the function was exported, where that is known (it is not in the asset).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "object",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub export: Option<Export>,
     /// Read-only values a caller passes per call, in graph-argument order.
+    #[serde(deserialize_with = "objects")]
     pub inputs: Vec<Port>,
     /// Values a caller owns and the function updates in place, in graph-argument order.
+    #[serde(deserialize_with = "objects")]
     pub states: Vec<State>,
     /// Values a call returns, in graph-result order (tokens left out).
+    #[serde(deserialize_with = "objects")]
     pub outputs: Vec<Port>,
 }
 
@@ -57,7 +66,11 @@ pub struct Port {
     /// Extents, outermost first; `null` is dynamic.
     pub shape: Vec<Dim>,
     /// The `forward` argument behind an input, where the graph signature is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "object",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub source: Option<Source>,
 }
 
@@ -74,7 +87,11 @@ pub struct State {
     /// What the function does with it.
     pub access: Access,
     /// The buffer or argument behind it, where the graph signature is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "object",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub source: Option<Source>,
 }
 

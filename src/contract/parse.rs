@@ -1,5 +1,6 @@
 //! Reading a contract back from JSON.
 
+use super::strict::Object;
 use super::{Contract, Function, SCHEMA_VERSION};
 use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -53,14 +54,14 @@ pub fn parse_from_line(
             // serde_json reports line 0 for an empty text.
             line: error.line().max(1) + first_line - 1,
             column: error.column(),
+            message: explain(&error, &path, message),
             path,
-            message: explain(&error, message),
         }
     };
     // The version first: a newer format has keys this one does not know, and the useful thing to say
     // then is the version.
-    let _: Version = read(text).map_err(locate)?;
-    let document: Document = read(text).map_err(locate)?;
+    let _: Object<Version> = read(text).map_err(locate)?;
+    let Object(document): Object<Document> = read(text).map_err(locate)?;
     Ok(Contract {
         functions: document.functions,
     })
@@ -78,8 +79,11 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, (String, serde_json::Error
     Ok(value)
 }
 
-fn explain(error: &serde_json::Error, message: &str) -> String {
-    if error.is_data() {
+/// Adds what a contract is where the text does not even begin to be one.
+fn explain(error: &serde_json::Error, path: &str, message: &str) -> String {
+    let another_document = path.is_empty()
+        && (message.starts_with("invalid type") || message == "missing field `schema_version`");
+    if error.is_data() && !another_document {
         message.to_owned()
     } else {
         format!("{message}; expected a contract in JSON, as `coreai-audit contract --format json` writes it")
@@ -128,7 +132,7 @@ fn distinct_functions<'de, D: Deserializer<'de>>(
         fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
             let mut names = HashSet::new();
             let mut functions: Vec<Function> = Vec::new();
-            while let Some(function) = seq.next_element::<Function>()? {
+            while let Some(Object(function)) = seq.next_element::<Object<Function>>()? {
                 if !names.insert(function.name.clone()) {
                     return Err(A::Error::custom(format!(
                         "a second function named {}; expected distinct names",
@@ -175,7 +179,8 @@ mod tests {
         );
         assert_eq!(
             error(r#"{"functions": []}"#),
-            "old.json:1:17: missing field `schema_version`"
+            "old.json:1:17: missing field `schema_version`; expected a contract in JSON, as `coreai-audit \
+             contract --format json` writes it"
         );
         assert_eq!(
             error(r#"{"schema_version": "1", "functions": []}"#),
@@ -232,6 +237,29 @@ mod tests {
             "old.json:3:54: at `functions[0].states[0].access`: unknown variant `rw`, expected one of \
              `read-write`, `write-only`, `read-only`, `unused`"
         );
+    }
+
+    #[test]
+    fn arrays_are_no_objects() {
+        let lists = "\"inputs\": [], \"states\": [], \"outputs\": []";
+        for (text, at) in [
+            ("[1, []]".to_owned(), "old.json:1:0: invalid type: sequence, expected an object;"),
+            (with_function("[\"f\", [], [], []]"), "old.json:3:0: at `functions[0]`: invalid type: sequence"),
+            (
+                with_function(&format!("{{\"name\": \"f\", \"export\": [true], {lists}}}")),
+                "old.json:3:24: at `functions[0].export`: invalid type: sequence, expected an object",
+            ),
+            (
+                with_function(r#"{"name": "f", "inputs": [["x", "float32", [1]]], "states": [], "outputs": []}"#),
+                "old.json:3:25: at `functions[0].inputs[0]`: invalid type: sequence, expected an object",
+            ),
+            (
+                with_function(r#"{"name": "f", "inputs": [{"name": "x", "dtype": "f", "shape": [], "source": null}]}"#),
+                "old.json:3:80: at `functions[0].inputs[0].source`: invalid type: null, expected an object",
+            ),
+        ] {
+            assert!(error(&text).starts_with(at), "{}", error(&text));
+        }
     }
 
     #[test]

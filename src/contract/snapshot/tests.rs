@@ -228,7 +228,8 @@ fn a_broken_pending_file_is_not_accepted() {
     fs::write(store.pending_path("m").unwrap(), "---\n---\n{}").unwrap();
     assert_eq!(
         shown(&dir, &store.accept("m").unwrap_err()),
-        "DIR/snapshots/m.snap.new:3:2: missing field `schema_version`"
+        "DIR/snapshots/m.snap.new:3:2: missing field `schema_version`; expected a contract in JSON, as \
+         `coreai-audit contract --format json` writes it"
     );
     assert_eq!(files(&store), ["m.snap", "m.snap.new"]);
     assert_eq!(store.load("m").unwrap().unwrap().contract, sample());
