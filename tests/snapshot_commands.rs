@@ -360,6 +360,88 @@ fn a_review_needs_a_terminal() {
     );
 }
 
+/// What the program shows on a terminal while these keys are pressed, one at each prompt.
+#[cfg(unix)]
+fn on_a_terminal(project: &Project, args: &[&str], keys: &[u8]) -> (i32, String) {
+    use rustix::pty::{grantpt, openpt, ptsname, unlockpt, OpenptFlags};
+    use std::io::Read;
+
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let terminal = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("coreai-audit"))
+        .current_dir(project.0.path())
+        .env_remove("CI")
+        .env_remove("NO_COLOR")
+        .env("TERM", "xterm")
+        .args(args)
+        .stdin(terminal.try_clone().unwrap())
+        .stdout(terminal.try_clone().unwrap())
+        .stderr(terminal)
+        .spawn()
+        .unwrap();
+    let mut master = fs::File::from(master);
+    let mut keys = keys.iter();
+    let mut shown = Vec::new();
+    let mut answered = 0;
+    let mut buffer = [0; 4096];
+    // Reading fails when the program has closed its end.
+    while let Ok(read @ 1..) = master.read(&mut buffer) {
+        shown.extend_from_slice(&buffer[..read]);
+        let prompts = String::from_utf8_lossy(&shown).matches("[?]").count();
+        while answered < prompts {
+            answered += 1;
+            if let Some(key) = keys.next() {
+                // Keys that come before the program listens to single ones would be echoed by the terminal.
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                master.write_all(&[*key]).unwrap();
+            }
+        }
+    }
+    (
+        child.wait().unwrap().code().unwrap(),
+        String::from_utf8_lossy(&shown).into_owned(),
+    )
+}
+
+#[cfg(unix)]
+#[test]
+fn a_review_on_a_terminal_takes_single_keys() {
+    let project = Project::new();
+    project.accepted("decoder", &decoder());
+    project.pending("decoder", &silently_swapped());
+    project.pending("cnn", &decoder());
+    let (code, shown) = on_a_terminal(&project, &["snapshot", "review"], b"ra");
+    assert_eq!(code, 0, "{shown}");
+    assert!(
+        shown.contains("\u{1b}["),
+        "no colour on a terminal: {shown}"
+    );
+    assert!(shown.contains("2 decided, 0 left pending"), "{shown}");
+    assert_eq!(project.files(), ["decoder.snap"]);
+    assert_eq!(
+        project.store().load("decoder").unwrap().unwrap().contract,
+        silently_swapped()
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_leaves_a_review_with_nothing_decided() {
+    let project = Project::new();
+    project.pending("cnn", &decoder());
+    project.pending("decoder", &decoder());
+    let (code, shown) = on_a_terminal(&project, &["snapshot", "review"], b"\x03");
+    assert_eq!(code, 1, "{shown}");
+    assert!(shown.contains("0 decided, 2 left pending"), "{shown}");
+}
+
 #[test]
 fn the_list_shows_functions_and_versions() {
     let project = Project::new();

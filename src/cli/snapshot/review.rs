@@ -50,7 +50,7 @@ impl Args {
         let models: Vec<String> = entries.into_iter().map(|entry| entry.model).collect();
         let terminal = Term::stderr();
         review(&folder.store, &models, &mut context.err, &mut || {
-            terminal.read_key()
+            terminal.read_key_raw()
         })
     }
 }
