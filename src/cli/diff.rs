@@ -79,7 +79,7 @@ impl Args {
                     0 => writeln!(context.out, "{total}")?,
                     _ => writeln!(
                         context.out,
-                        "{total}; {counting} count at level {}",
+                        "{total}; counting at level {}: {counting}",
                         level.as_str()
                     )?,
                 }
