@@ -281,6 +281,16 @@ fn accept_and_reject_do_what_they_say() {
 }
 
 #[test]
+fn a_model_whose_name_is_no_file_name_is_accepted_without_a_manifest_too() {
+    let project = Project::new();
+    fs::remove_file(project.path("coreai-audit.toml")).unwrap();
+    project.pending("in/out", &decoder());
+    let said = project.run(&["snapshot", "accept", "in/out"]);
+    assert_eq!((said.code, said.out.as_str()), (0, "accepted in/out\n"));
+    assert_eq!(project.files(), ["in_out.snap"]);
+}
+
+#[test]
 fn accept_is_all_or_nothing() {
     let project = Project::new();
     project.pending("cnn", &decoder());

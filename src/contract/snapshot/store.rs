@@ -32,7 +32,7 @@ pub enum Status {
 /// What the folder has of one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The model, as the file name tells it.
+    /// The model.
     pub model: String,
     /// There is an accepted contract.
     pub accepted: bool,
@@ -199,6 +199,11 @@ impl Store {
     /// What the folder has, by name. With the names of all models, tells which files belong to none; two
     /// models that would share a file are an error.
     pub fn list(&self, known: Option<&[&str]>) -> Result<Vec<Entry>, SnapshotError> {
+        Ok(self.entries(known)?.into_values().collect())
+    }
+
+    /// The entries by file name without extension.
+    fn entries(&self, known: Option<&[&str]>) -> Result<BTreeMap<String, Entry>, SnapshotError> {
         // From file name to model; a model may have a name that no file can have.
         let mut models: BTreeMap<String, &str> = BTreeMap::new();
         for model in known.unwrap_or_default() {
@@ -220,7 +225,7 @@ impl Store {
             };
             let model = models.get(&stem.to_lowercase());
             let entry = entries.entry(stem.to_owned()).or_insert_with(|| Entry {
-                model: model.map_or(stem, |model| model).to_owned(),
+                model: model.map_or_else(|| self.model_of(stem, &name), |m| (*m).to_owned()),
                 accepted: false,
                 pending: false,
                 orphaned: known.is_some() && model.is_none(),
@@ -230,7 +235,19 @@ impl Store {
                 Kind::Pending => entry.pending = true,
             }
         }
-        Ok(entries.into_values().collect())
+        Ok(entries)
+    }
+
+    /// The model behind a file that no known model has: the one its header names, if that name leads to
+    /// this file (`in/out` to `in_out.snap`), else what the file name says. A file that cannot be read
+    /// still has a name.
+    fn model_of(&self, stem: &str, file: &str) -> String {
+        let text = file::read_text(&self.dir.join(file)).ok();
+        let snapshot = text.and_then(|text| Snapshot::parse(&text, file).ok());
+        let owner = snapshot.and_then(|snapshot| snapshot.model);
+        owner
+            .filter(|owner| same_file(owner, stem))
+            .unwrap_or_else(|| stem.to_owned())
     }
 
     /// File names of snapshots that belong to none of the models.
@@ -239,19 +256,18 @@ impl Store {
             return Ok(Vec::new());
         }
         let orphaned = self
-            .list(Some(known))?
+            .entries(Some(known))?
             .into_iter()
-            .filter(|entry| entry.orphaned);
-        Ok(orphaned
-            .map(|entry| {
-                let kind = if entry.accepted {
-                    Kind::Accepted
-                } else {
-                    Kind::Pending
-                };
-                entry.model + kind.extension()
-            })
-            .collect())
+            .filter(|(_, entry)| entry.orphaned);
+        let file_name = |(stem, entry): (String, Entry)| {
+            let kind = if entry.accepted {
+                Kind::Accepted
+            } else {
+                Kind::Pending
+            };
+            stem + kind.extension()
+        };
+        Ok(orphaned.map(file_name).collect())
     }
 
     fn file_names(&self) -> Result<Vec<String>, SnapshotError> {

@@ -355,7 +355,7 @@ fn the_list_tells_accepted_pending_and_orphaned() {
         [
             row("both", true, true, false),
             row("gone", true, false, false),
-            row("in_out", true, false, false),
+            row("in/out", true, false, false),
             row("new", false, true, false),
         ]
     );
