@@ -8,8 +8,10 @@ use super::*;
 use crate::contract::testing::{self, any_contract};
 use crate::contract::{Access, Dim, Export, Port, SourceKind, State};
 
+mod fields;
+mod identity;
 mod properties;
-mod table;
+mod reorders;
 
 fn entry(spec: &str, kind: SourceKind) -> Port {
     let (spec, shape) = match spec.split_once('[') {
@@ -86,4 +88,8 @@ fn lines(changes: &[Change]) -> Vec<String> {
         .iter()
         .map(|c| format!("{} {}: {}", c.severity, c.id, c.message))
         .collect()
+}
+
+fn is_told(old: &str, new: &str, expected: &[&str]) {
+    assert_eq!(told(old, new), expected, "{old}  →  {new}");
 }
