@@ -105,7 +105,7 @@ def reports(project: Path) -> dict[str, dict[str, Any]]:
 # Edit → ids of everything that fails it, and words of the cause.
 CAUSES: dict[str, tuple[set[str], str]] = {
     "swap_names": (
-        {"name-order-mismatch", "source-changed"},
+        {"name-order-mismatch", "states-reordered"},
         "state value_cache is key_cache, and key_cache is value_cache: the names are exchanged",
     ),
     "swap_registrations": (
@@ -118,18 +118,18 @@ CAUSES: dict[str, tuple[set[str], str]] = {
         "the asset takes its arguments in another order than forward",
     ),
     "strict": (
-        {"export-mode-changed", "name-order-mismatch", "source-changed"},
+        {"name-order-mismatch", "source-changed"},
         "strict export orders buffers by first use",
     ),
     "return_state": ({"output-vanished"}, "return 1 is the state key_cache itself"),
     "state_named_as_output": (
-        {"duplicate-or-shadowed-name", "output-removed"},
-        "key_cache is a state and an output: 2 returned, 1 in the asset",
+        {"duplicate-or-shadowed-name"},
+        "key_cache is a state and an output",
     ),
     "dropped_mutation": ({"state-never-written"}, "buffer key_cache is never written by forward"),
     "cache_dtype": ({"dtype-changed"}, "float16"),
-    "static_dimension": ({"dynamic-to-static"}, "query"),
-    "renamed_output": ({"renamed"}, "attention"),
+    "static_dimension": ({"became-static"}, "query"),
+    "renamed_output": ({"output-renamed"}, "attention"),
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@
 
 mod counts;
 mod known;
+mod shadowed;
 
 use super::outcome::{bytes, Failure, FailureKind};
 use super::protocol::{PythonError, Step};
@@ -47,7 +48,9 @@ fn python(failure: &Failure, error: &PythonError, functions: &[FunctionSignature
         "missing-package" => could_not(missing_package(error)),
         _ => {
             if failure.stage == Step::Convert {
-                if let Some(explanation) = counts::explain(error, functions) {
+                let model = counts::explain(error, functions)
+                    .or_else(|| shadowed::explain(error, functions));
+                if let Some(explanation) = model {
                     return explanation;
                 }
             }
