@@ -8,11 +8,13 @@
 
 mod completions;
 mod context;
+mod contract;
 #[cfg(feature = "python")]
 mod convert;
 #[cfg(feature = "python")]
 mod gate;
 mod init;
+mod inspect;
 #[cfg(feature = "python")]
 mod progress;
 #[cfg(feature = "python")]
@@ -64,6 +66,8 @@ commands! {
     Gate => gate,
     #[cfg(feature = "python")]
     Convert => convert,
+    Inspect => inspect,
+    Contract => contract,
     Init => init,
     Completions => completions,
 }
