@@ -4,11 +4,11 @@ use std::fs;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
+use super::level::LevelName;
 use super::progress::Reporter;
 use super::workers::{Cleanup, Defaults, WorkerArgs};
 use super::{Context, Exit, Failure, Format, FormatArg};
 use crate::contract::snapshot::Store;
-use crate::contract::Level;
 use crate::gate::{self, ModelReport, Settings, Verdict};
 use crate::manifest::{is_recipe, Manifest, ManifestError, Model};
 
@@ -46,8 +46,8 @@ pub struct Args {
     out: Option<PathBuf>,
 
     /// Which changes of a contract count [default: the manifest's, then binding]
-    #[arg(long, value_name = "LEVEL", value_parser = level)]
-    level: Option<Level>,
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    level: Option<LevelName>,
 
     #[command(flatten)]
     worker: WorkerArgs,
@@ -136,7 +136,7 @@ impl Args {
             }
             models.push(model);
         }
-        if let Some(level) = self.level {
+        if let Some(level) = self.level.map(LevelName::level) {
             models.iter_mut().for_each(|m| m.level = level);
         }
         Ok(models)
@@ -225,12 +225,4 @@ fn show(
         )?;
     }
     Ok(())
-}
-
-fn level(text: &str) -> Result<Level, String> {
-    let levels = [Level::Strict, Level::Binding, Level::Runtime];
-    levels
-        .into_iter()
-        .find(|l| l.as_str() == text)
-        .ok_or_else(|| "expected strict, binding or runtime".to_owned())
 }

@@ -8,12 +8,12 @@ use clap::ValueEnum;
 pub struct LevelArg {
     /// Which changes count
     #[arg(long, value_enum, value_name = "LEVEL", default_value = "binding")]
-    level: Name,
+    level: LevelName,
 }
 
 /// [`Level`] as the command line knows it.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Name {
+pub(super) enum LevelName {
     /// Every change
     Strict,
     /// What a caller can notice that binds by position or by name, and every source
@@ -22,13 +22,20 @@ enum Name {
     Runtime,
 }
 
+impl LevelName {
+    /// The level of that name.
+    pub(super) fn level(self) -> Level {
+        match self {
+            LevelName::Strict => Level::Strict,
+            LevelName::Binding => Level::Binding,
+            LevelName::Runtime => Level::Runtime,
+        }
+    }
+}
+
 impl LevelArg {
     /// The level asked for.
     pub fn level(self) -> Level {
-        match self.level {
-            Name::Strict => Level::Strict,
-            Name::Binding => Level::Binding,
-            Name::Runtime => Level::Runtime,
-        }
+        self.level.level()
     }
 }

@@ -8,12 +8,14 @@
 
 mod completions;
 mod context;
+mod contract;
 #[cfg(feature = "python")]
 mod convert;
 mod diff;
 #[cfg(feature = "python")]
 mod gate;
 mod init;
+mod inspect;
 mod level;
 mod load;
 #[cfg(feature = "python")]
@@ -71,6 +73,8 @@ commands! {
     Convert => convert,
     Snapshot => snapshot,
     Diff => diff,
+    Inspect => inspect,
+    Contract => contract,
     Init => init,
     Completions => completions,
 }

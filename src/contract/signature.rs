@@ -86,6 +86,9 @@ pub struct Placeholder {
     pub kind: String,
     /// Qualified name of a buffer or parameter.
     pub target: Option<String>,
+    /// Whether the program reads it.
+    #[serde(default)]
+    pub used: bool,
     /// torch's dtype name; `None` for a value that is no tensor.
     pub dtype: Option<String>,
     /// Extents; `None` where symbolic.

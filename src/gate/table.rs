@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use super::{Comparison, ModelReport, Verdict};
 use crate::convert::StageTime;
-use crate::report::{render_findings, Paint, Severity};
+use crate::report::{render_changes, render_findings, Paint, Severity};
 use crate::text;
 
 /// Stages below this many seconds are summed up as the rest.
@@ -158,22 +158,7 @@ pub fn details(report: &ModelReport, paint: Paint) -> Result<String, fmt::Error>
         ))
     )?;
     let mut body = String::new();
-    for change in changes {
-        let tag = format!("{}[{}]", change.severity, change.id);
-        let tag = if change.counts_at(report.model.level) {
-            paint.alarm(tag).to_string()
-        } else {
-            paint.cyan(tag).to_string()
-        };
-        writeln!(
-            body,
-            "{tag} {}: {}",
-            text::name(&change.function),
-            paint.bold(&change.message)
-        )?;
-        writeln!(body, "    by position: {}", change.by_position)?;
-        writeln!(body, "    by name:     {}", change.by_name)?;
-    }
+    render_changes(&mut body, changes, report.model.level, paint)?;
     render_findings(&mut body, &loud, paint)?;
     if let (Comparison::New, Some(contract)) = (&report.comparison, &report.contract) {
         writeln!(

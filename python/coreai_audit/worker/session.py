@@ -86,7 +86,10 @@ class Session:
 
         for recipe, facts in zip(self._recipe().entry_points(), self.facts, strict=True):
             if recipe.module is None:
-                program = recipe.exported() if callable(recipe.exported) else recipe.exported
+                program = recipe.exported
+                # An ExportedProgram is callable too, only to say that it cannot be called.
+                if not isinstance(program, torch.export.ExportedProgram) and callable(program):
+                    program = program()
                 if not isinstance(program, torch.export.ExportedProgram):
                     raise RecipeError(
                         "Recipe: exported must be an ExportedProgram or a callable that returns one, "

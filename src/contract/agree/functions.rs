@@ -100,7 +100,11 @@ fn baked(writer: &Function, reader: &Function, signatures: &[FunctionSignature])
         .filter_map(|e| e.placeholder.target.as_deref())
         .collect();
     let mut findings = Vec::new();
-    for placeholder in program.placeholders.iter().filter(|p| p.kind == "buffer") {
+    for placeholder in program
+        .placeholders
+        .iter()
+        .filter(|p| p.kind == "buffer" && p.used)
+    {
         let Some(target) = placeholder.target.as_deref() else {
             continue;
         };

@@ -165,3 +165,17 @@ pub(super) fn extra_outputs(program: &Program, returned: usize, outputs: usize) 
     }
     finding.with_fix("write only registered buffers in forward")
 }
+
+/// The recipe says there is none of a role, and there are `n`.
+pub(super) fn unexpected(role: &str, n: usize) -> Finding {
+    error(
+        "unexpected-port",
+        format!(
+            "{role}_names is empty, and the asset has {}",
+            text::count(n, role)
+        ),
+    )
+    .with_fix(format!(
+        "name what is meant to be there in {role}_names; else find what makes it one"
+    ))
+}

@@ -17,7 +17,7 @@ use crate::text;
 pub(crate) use fates::{mutated_name, output_fix, return_fates, Fate};
 use functions::functions_disagree;
 pub(crate) use messages::promoted_input;
-use messages::{extra_outputs, lost_write, name_order_finding, not_written};
+use messages::{extra_outputs, lost_write, name_order_finding, not_written, unexpected};
 pub use notes::finding_of;
 pub use readings::{compare_reading, OtherFunction, OtherPort};
 
@@ -77,6 +77,7 @@ impl Join<'_> {
         self.shadowed();
         self.name_order();
         self.default_names();
+        self.unexpected(&states);
         self.promoted(&states);
         self.narrowed();
         self.aliases();
@@ -360,6 +361,38 @@ impl Join<'_> {
             "give {} in the recipe; [] says there are none",
             text::list(&parts)
         )));
+    }
+
+    /// An empty list of names asserts that there is nothing to name.
+    fn unexpected(&mut self, states: &[Expected<'_>]) {
+        let given = &self.signature.names;
+        let empty = |names: &Option<Vec<String>>| names.as_ref().is_some_and(Vec::is_empty);
+        let f = &*self.function;
+        let mut findings = Vec::new();
+        if empty(&given.states) && !f.states.is_empty() {
+            let mut finding = unexpected("state", f.states.len());
+            for (i, (state, e)) in f.states.iter().zip(states).enumerate() {
+                let site = e.placeholder.sites.last();
+                let written =
+                    site.map_or_else(String::new, |s| format!(", written at {}", s.describe()));
+                let source = source(e, self.signature);
+                let name = text::name(&state.name);
+                finding = finding.with_evidence(format!("state {i}: {name} is {source}{written}"));
+            }
+            findings.push(finding);
+        }
+        for (role, names, ports) in [
+            ("input", &given.inputs, &f.inputs),
+            ("output", &given.outputs, &f.outputs),
+        ] {
+            if empty(names) && !ports.is_empty() {
+                let names: Vec<_> = ports.iter().map(|p| text::name(&p.name)).collect();
+                findings.push(unexpected(role, ports.len()).with_evidence(text::list(&names)));
+            }
+        }
+        for finding in findings {
+            self.push(finding);
+        }
     }
 
     fn promoted(&mut self, states: &[Expected<'_>]) {
