@@ -20,7 +20,7 @@ test-rust:
 	$(CARGO_TEST)
 
 test-python: $(BIN)/coreai-audit
-	$(BIN)/python -m pytest -q tests
+	$(BIN)/python -m pytest -q tests/python
 
 ## lint: formatting and static checks
 lint: $(STAMP)

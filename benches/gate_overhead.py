@@ -73,9 +73,14 @@ def main() -> None:
         bare_times.append(bare)
         gate_times.append(judged)
         ratios.append(judged / bare)
-        print(f"round {round_number}: script {bare:6.2f} s   gate {judged:6.2f} s   ratio {judged / bare:.3f}")
-    print(f"median:  script {statistics.median(bare_times):6.2f} s   gate {statistics.median(gate_times):6.2f} s")
-    print(f"the gate's own share: {100 * (statistics.median(ratios) - 1):+.1f} % of the script's time (goal: at most 10 %)")
+        print(
+            f"round {round_number}: script {bare:6.2f} s   gate {judged:6.2f} s   ratio {judged / bare:.3f}"
+        )
+    print(
+        f"median:  script {statistics.median(bare_times):6.2f} s   gate {statistics.median(gate_times):6.2f} s"
+    )
+    share = 100 * (statistics.median(ratios) - 1)
+    print(f"the gate's own share: {share:+.1f} % of the script's time (goal: at most 10 %)")
 
 
 if __name__ == "__main__":

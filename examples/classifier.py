@@ -1,9 +1,8 @@
 """A small convolutional classifier: no states at all, which the recipe asserts."""
 
 import torch
-from torch import nn
-
 from coreai_audit import Recipe
+from torch import nn
 
 
 class Classifier(nn.Module):

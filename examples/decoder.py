@@ -7,11 +7,10 @@ cannot have a dynamic dimension.
 """
 
 import torch
+from coreai_audit import Recipe
 from torch import nn
 from torch.export import Dim
 from torch.nn import functional as F
-
-from coreai_audit import Recipe
 
 LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD_DIM, VOCABULARY, CONTEXT = 2, 64, 4, 2, 16, 256, 128
 

@@ -1,9 +1,8 @@
 """Two buffers and one argument that forward writes in place: three states, two inputs, two outputs."""
 
 import torch
-from torch import nn
-
 from coreai_audit import Recipe
+from torch import nn
 
 
 class KVCache(nn.Module):

@@ -3,9 +3,8 @@
 import math
 
 import torch
-from torch import nn
-
 from coreai_audit import Recipe
+from torch import nn
 
 CONTEXT, FEATURES, HIDDEN, HEADS, MOVES = 64, 12, 32, 4, 4
 # Large and finite: minus infinity is not safe on every engine.

@@ -4,9 +4,8 @@ Both list their states in the same order; a consumer hands the same arrays to ei
 """
 
 import torch
-from torch import nn
-
 from coreai_audit import Recipe
+from torch import nn
 
 CONTEXT, WIDTH, CHUNK = 32, 16, 4
 

@@ -80,9 +80,7 @@ class Recipe:
         kinds = [k for k in ("module", "exported", "program", "asset") if getattr(self, k) is not None]
         if len(kinds) != 1:
             given = " and ".join(kinds) if kinds else "none of them"
-            raise RecipeError(
-                f"Recipe: give exactly one of module, exported, program and asset; got {given}"
-            )
+            raise RecipeError(f"Recipe: give exactly one of module, exported, program and asset; got {given}")
         for name in ("input_names", "output_names", "state_names"):
             _check_names(name, getattr(self, name))
         # A repeated output name converts, and loses a value: that is found in the asset. A repeated
@@ -97,10 +95,11 @@ class Recipe:
             raise RecipeError(f"Recipe: kwargs must be a dictionary, got {type(self.kwargs).__name__}")
         if not isinstance(self.entrypoint_name, str) or not self.entrypoint_name:
             raise RecipeError("Recipe: entrypoint_name must be a non-empty string")
-        self.functions = [f if isinstance(f, Recipe) else Recipe(**f) for f in self.functions]
-        if self.functions and kinds[0] in ("program", "asset"):
+        functions = [f if isinstance(f, Recipe) else Recipe(**f) for f in self.functions]
+        self.functions = functions
+        if functions and kinds[0] in ("program", "asset"):
             raise RecipeError(f"Recipe: functions cannot be combined with {kinds[0]}")
-        names = [self.entrypoint_name, *(f.entrypoint_name for f in self.functions)]
+        names = [self.entrypoint_name, *(f.entrypoint_name for f in functions)]
         repeated = sorted({n for n in names if names.count(n) > 1})
         if repeated:
             raise RecipeError(
@@ -137,9 +136,7 @@ def _check_names(field_name: str, names: Sequence[str] | None) -> None:
     if names is None:
         return
     if isinstance(names, str) or not isinstance(names, Sequence):
-        raise RecipeError(
-            f"Recipe: {field_name} must be a list of strings, got {type(names).__name__}"
-        )
+        raise RecipeError(f"Recipe: {field_name} must be a list of strings, got {type(names).__name__}")
     for i, name in enumerate(names):
         if not isinstance(name, str) or not name:
             raise RecipeError(f"Recipe: {field_name}[{i}] must be a non-empty string, got {name!r}")

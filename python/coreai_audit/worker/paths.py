@@ -29,9 +29,7 @@ def key_text(key: Any) -> str:
     return f"[{key}]"
 
 
-def argument_paths(
-    in_spec: Any, forward: Callable[..., Any] | None
-) -> list[tuple[str, int | None]]:
+def argument_paths(in_spec: Any, forward: Callable[..., Any] | None) -> list[tuple[str, int | None]]:
     """For each input leaf its path (``cache['k']``) and the rank of its parameter in ``forward``."""
     parameters = _parameters(forward)
     ranks = {p: i for i, p in enumerate(parameters)}
@@ -59,11 +57,7 @@ def _parameters(forward: Callable[..., Any] | None) -> list[str]:
         signature = inspect.signature(forward)
     except (TypeError, ValueError):
         return []
-    return [
-        p.name
-        for p in signature.parameters.values()
-        if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-    ]
+    return [p.name for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
 def register_dataclasses(value: Any) -> None:

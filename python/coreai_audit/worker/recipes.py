@@ -44,13 +44,10 @@ def as_recipe(value: Any, path: str, name: str) -> Recipe:
             if key not in known:
                 near = difflib.get_close_matches(str(key), known, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise RecipeError(
-                    f"{path}:{name}: unknown field {key!r}{hint} (fields: {', '.join(known)})"
-                )
+                raise RecipeError(f"{path}:{name}: unknown field {key!r}{hint} (fields: {', '.join(known)})")
         return Recipe(**value)
     raise RecipeError(
-        f"{path}:{name}: expected the function to return a coreai_audit.Recipe, "
-        f"got {type(value).__name__}"
+        f"{path}:{name}: expected the function to return a coreai_audit.Recipe, got {type(value).__name__}"
     )
 
 
@@ -89,9 +86,7 @@ def _find_function(module: ModuleType, path: str, name: str) -> Any:
         candidates = [
             key
             for key, value in vars(module).items()
-            if inspect.isfunction(value)
-            and value.__module__ == module.__name__
-            and not key.startswith("_")
+            if inspect.isfunction(value) and value.__module__ == module.__name__ and not key.startswith("_")
         ]
         near = difflib.get_close_matches(name, candidates, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -99,8 +94,7 @@ def _find_function(module: ModuleType, path: str, name: str) -> Any:
         raise RecipeError(f"{path}: no function {name!r}{hint} (functions there: {there})")
     if not callable(function):
         raise RecipeError(
-            f"{path}:{name}: expected a function that returns a Recipe, "
-            f"got {type(function).__name__}"
+            f"{path}:{name}: expected a function that returns a Recipe, got {type(function).__name__}"
         )
     return function
 

@@ -63,9 +63,7 @@ class Session:
     def kind(self) -> str:
         """Which field of the recipe says what is converted."""
         recipe = self._recipe()
-        return next(
-            k for k in ("module", "exported", "program", "asset") if getattr(recipe, k) is not None
-        )
+        return next(k for k in ("module", "exported", "program", "asset") if getattr(recipe, k) is not None)
 
     def load(self) -> str:
         """Call the recipe function; returns the kind of recipe."""

@@ -118,7 +118,7 @@ def _placeholder(spec: Any, nodes: dict[str, Any]) -> dict[str, Any]:
         "kind": spec.kind.name.lower(),
         "target": spec.target,
         "persistent": spec.persistent,
-        "used": bool(getattr(nodes.get(getattr(spec.arg, "name", None)), "users", None)),
+        "used": bool(getattr(nodes.get(getattr(spec.arg, "name", "")), "users", None)),
         "dtype": None,
         "shape": None,
         "constant": None,

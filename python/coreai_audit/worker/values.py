@@ -46,7 +46,7 @@ def reachable(module: Any) -> Iterator[tuple[str, Any]]:
 def _walk(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
     import torch
 
-    if isinstance(value, torch.Tensor) or isinstance(value, _SCALARS):
+    if isinstance(value, (torch.Tensor, *_SCALARS)):
         yield name, value
         return
     if depth == 0 or id(value) in seen or isinstance(value, torch.nn.Module):

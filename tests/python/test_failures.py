@@ -111,7 +111,9 @@ def test_a_hang_ends_at_the_timeout(tmp_path: Path) -> None:
 
 
 def test_memory_beyond_the_limit_ends_the_worker(tmp_path: Path) -> None:
-    (tmp_path / "recipes.py").write_text(HEAD + "\n\ndef grow():\n    big = b'1' * 3_000_000_000\n    time.sleep(600)\n")
+    (tmp_path / "recipes.py").write_text(
+        HEAD + "\n\ndef grow():\n    big = b'1' * 3_000_000_000\n    time.sleep(600)\n"
+    )
     result = run_command("gate", "recipes.py:grow", "--max-memory", "2GB", cwd=tmp_path)
     assert result.returncode == 2
     assert "out-of-memory" in result.stdout
@@ -193,7 +195,7 @@ def test_a_missing_file_and_function_are_told(
 
 # Manifest → words of the message; these end before anything is converted.
 MANIFESTS = {
-    "unknown_key": ("snapshot = 'x'", "coreai-audit.toml:1: unknown key snapshot; did you mean \"snapshots\"?"),
+    "unknown_key": ("snapshot = 'x'", 'coreai-audit.toml:1: unknown key snapshot; did you mean "snapshots"?'),
     "unknown_model_key": (
         "[models.a]\nrecipes = 'r.py:f'",
         'coreai-audit.toml:2: unknown key models.a.recipes; did you mean "recipe"?',

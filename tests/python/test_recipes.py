@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from conftest import gate_json, run_command, write_manifest
 
-RECIPES = '''\
+RECIPES = """\
 import dataclasses
 from pathlib import Path
 
@@ -166,7 +166,7 @@ def functions_in_two_orders():
                     input_names=["x"], output_names=["y"], state_names=[])
     return Recipe(module=Write(core).eval(), args=X, input_names=["x"], output_names=["y"],
                   state_names=["k", "v"], functions=[reader])
-'''
+"""
 
 GOOD = [
     "nested", "dataclass_result", "exported", "exported_by_callable", "program", "asset", "strict",
@@ -247,7 +247,9 @@ def test_an_empty_list_asserts_that_there_is_nothing(reports: dict[str, dict[str
     [finding] = [f for f in report["findings"] if f["severity"] == "error"]
     assert finding["id"] == "unexpected-port"
     assert finding["message"] == "state_names is empty, and the asset has 1 state"
-    assert finding["evidence"] == ["state 0: b_total is buffer total, written at recipes.py:15: self.total.add_(x)"]
+    assert finding["evidence"] == [
+        "state 0: b_total is buffer total, written at recipes.py:15: self.total.add_(x)"
+    ]
 
 
 def test_a_function_that_only_reads_a_state_is_told(reports: dict[str, dict[str, Any]]) -> None:

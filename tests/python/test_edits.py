@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import gate_json, run_command, write_manifest
 
-MODEL = '''\
+MODEL = """\
 import torch
 from torch import nn
 from coreai_audit import Recipe
@@ -45,7 +45,7 @@ def model():
         output_names=["attended", "weights"],
         state_names=["key_cache", "value_cache"],
     )
-'''
+"""
 
 # Edit → what is replaced by what; every text must occur.
 EDITS = {
@@ -62,7 +62,7 @@ EDITS = {
     "state_named_as_output": [('["attended", "weights"]', '["attended", "key_cache"]')],
     "dropped_mutation": [("self.key_cache.add_(k)", "k = k + self.key_cache")],
     "cache_dtype": [
-        ("key_cache\", torch.zeros(4, 8, dtype=F32)", 'key_cache", torch.zeros(4, 8, dtype=torch.float16)'),
+        ('key_cache", torch.zeros(4, 8, dtype=F32)', 'key_cache", torch.zeros(4, 8, dtype=torch.float16)'),
         ("self.key_cache.transpose(0, 1)", "self.key_cache.float().transpose(0, 1)"),
     ],
     "static_dimension": [('{"q": {0: DIM}, ', '{"q": None, ')],

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
 COMMAND = Path(sys.executable).with_name("coreai-audit")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
