@@ -1,8 +1,12 @@
 //! The hash of an asset.
 
-use std::io::Read;
+use std::fmt;
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::error::Error;
@@ -10,23 +14,28 @@ use super::error::Error;
 /// Whether the program is what its hash says.
 ///
 /// The loader on Linux does not check it, so a changed asset loads there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "status", rename_all = "kebab-case")]
 pub enum Integrity {
     /// The stored hash is that of the program.
     Good {
         /// SHA-256 of the program.
+        #[serde(serialize_with = "as_hex")]
         sha256: [u8; 32],
     },
     /// The stored hash is another.
     Mismatch {
         /// What `main.hash` says.
+        #[serde(serialize_with = "as_hex")]
         stored: [u8; 32],
         /// SHA-256 of the program.
+        #[serde(serialize_with = "as_hex")]
         actual: [u8; 32],
     },
     /// There is no `main.hash`.
     Missing {
         /// SHA-256 of the program.
+        #[serde(serialize_with = "as_hex")]
         actual: [u8; 32],
     },
     /// `main.hash` does not hold 32 bytes.
@@ -34,14 +43,57 @@ pub enum Integrity {
         /// How many bytes it holds; at most one more than 32 are counted.
         length: usize,
         /// SHA-256 of the program.
+        #[serde(serialize_with = "as_hex")]
         actual: [u8; 32],
     },
+}
+
+fn as_hex<S: serde::Serializer>(hash: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&super::Fingerprint(*hash))
 }
 
 impl Integrity {
     /// Whether the stored hash is right.
     pub fn is_good(&self) -> bool {
         matches!(self, Integrity::Good { .. })
+    }
+
+    /// `ok`, `mismatch`, `missing` or `unreadable`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Integrity::Good { .. } => "ok",
+            Integrity::Mismatch { .. } => "mismatch",
+            Integrity::Missing { .. } => "missing",
+            Integrity::Unreadable { .. } => "unreadable",
+        }
+    }
+}
+
+impl fmt::Display for Integrity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = super::Fingerprint;
+        match self {
+            Integrity::Good { sha256 } => write!(f, "ok, SHA-256 {}", hex(*sha256)),
+            Integrity::Mismatch { stored, actual } => write!(
+                f,
+                "mismatch: main.hash says {}, main.mlirb has {}",
+                hex(*stored),
+                hex(*actual)
+            ),
+            Integrity::Missing { actual } => {
+                write!(
+                    f,
+                    "there is no main.hash; main.mlirb has SHA-256 {}",
+                    hex(*actual)
+                )
+            }
+            Integrity::Unreadable { length, .. } => {
+                write!(
+                    f,
+                    "main.hash holds {length} bytes instead of the 32 of a hash"
+                )
+            }
+        }
     }
 }
 
@@ -69,17 +121,61 @@ pub(super) fn check(program: &Path, hash: &Path) -> Result<Integrity, Error> {
     })
 }
 
-/// Reads in pieces: mapping would count the whole file as the process's memory.
+/// Mapping would count the whole file as the process's memory; it is read in pieces of this size.
+const PIECE: usize = 1 << 18;
+
 fn sha256(path: &Path) -> Result<[u8; 32], Error> {
     let mut file = std::fs::File::open(path).map_err(|e| Error::io(path, "open", e))?;
+    hash(path, &mut file, &mut vec![0; PIECE])
+}
+
+fn hash(path: &Path, reader: &mut impl Read, piece: &mut [u8]) -> Result<[u8; 32], Error> {
     let mut hasher = Sha256::new();
-    let mut piece = vec![0; 1 << 18];
     loop {
-        match file.read(&mut piece) {
+        match reader.read(piece) {
             Ok(0) => return Ok(hasher.finalize().into()),
             Ok(n) => hasher.update(&piece[..n]),
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
             Err(e) => return Err(Error::io(path, "read", e)),
         }
     }
+}
+
+/// SHA-256 of parts of a file, several at a time. Parts are read, not mapped, for the same reason.
+pub(super) fn hash_ranges(path: &Path, ranges: &[Range<usize>]) -> Result<Vec<[u8; 32]>, Error> {
+    let threads = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(ranges.len().max(1));
+    let next = AtomicUsize::new(0);
+    let worker = || -> Result<Vec<(usize, [u8; 32])>, Error> {
+        let mut file = std::fs::File::open(path).map_err(|e| Error::io(path, "open", e))?;
+        let mut piece = vec![0; PIECE];
+        let mut hashes = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(range) = ranges.get(index) else {
+                return Ok(hashes);
+            };
+            let at = SeekFrom::Start(range.start as u64);
+            file.seek(at).map_err(|e| Error::io(path, "read", e))?;
+            hashes.push((
+                index,
+                hash(path, &mut (&mut file).take(range.len() as u64), &mut piece)?,
+            ));
+        }
+    };
+    let parts = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        workers
+            .into_iter()
+            .map(|w| w.join().unwrap_or_else(|e| std::panic::resume_unwind(e)))
+            .collect::<Vec<_>>()
+    });
+    let mut hashes = vec![[0; 32]; ranges.len()];
+    for part in parts {
+        for (index, hash) in part? {
+            hashes[index] = hash;
+        }
+    }
+    Ok(hashes)
 }

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::error::Error;
@@ -14,7 +15,7 @@ pub(super) const FILE: &str = "metadata.json";
 const MAX_BYTES: u64 = 16 << 20;
 
 /// What an asset says about itself.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Metadata {
     /// `2.0` in every asset seen; loaders refuse others, and a file without it.
     pub asset_version: Option<String>,

@@ -10,11 +10,14 @@ mod bundle;
 mod container;
 mod cursor;
 mod error;
+mod fingerprint;
+pub mod inspect;
 mod integrity;
 mod metadata;
 
 pub use bundle::{open, Bundle, Component, Found};
 pub use error::{Error, Malformed, Section};
+pub use fingerprint::Fingerprint;
 pub use integrity::Integrity;
 pub use metadata::Metadata;
 
@@ -22,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::contract::{self, Extracted};
-use crate::ir::Module;
+use crate::ir::{Attr, Body, Dense, Module, Payload};
 use aicode::Owner;
 use container::Container;
 use cursor::MResult;
@@ -162,6 +165,21 @@ impl Asset {
         integrity::check(&self.path.join(PROGRAM), &self.path.join(HASH))
     }
 
+    /// The semantic fingerprint of a program of this asset that was read with definitions. Reads all
+    /// weights, on all cores.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn fingerprint(&self, module: &Module) -> Result<Fingerprint, Error> {
+        let path = self.path.join(PROGRAM);
+        let ranges = resources(module);
+        let hashes = integrity::hash_ranges(&path, &ranges)?;
+        Ok(fingerprint::of(
+            module,
+            &ranges.into_iter().zip(hashes).collect(),
+        ))
+    }
+
     /// Reads the program.
     ///
     /// # Errors
@@ -171,6 +189,30 @@ impl Asset {
         decode(bytes, self.bytes.clone(), options)
             .map_err(|e| Error::malformed(&self.path.join(PROGRAM), e))
     }
+}
+
+/// Where the data of a program's resources lies, each once, in file order.
+fn resources(module: &Module) -> Vec<std::ops::Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut bodies: Vec<&Body> = module.bodies().collect();
+    while let Some(body) = bodies.pop() {
+        for (_, op) in body.walk() {
+            bodies.extend(op.definition.as_deref());
+            if let Some(Attr::Dense(Dense {
+                payload:
+                    Payload::Resource {
+                        data: Some(data), ..
+                    },
+                ..
+            })) = op.attrs.get("value")
+            {
+                ranges.push(data.range());
+            }
+        }
+    }
+    ranges.sort_by_key(|r| (r.start, r.end));
+    ranges.dedup();
+    ranges
 }
 
 /// Reads a program from bytes in memory.

@@ -8,12 +8,14 @@
 
 mod completions;
 mod context;
+mod contract;
 #[cfg(feature = "python")]
 mod convert;
 mod diff;
 #[cfg(feature = "python")]
 mod gate;
 mod init;
+mod inspect;
 mod level;
 mod load;
 #[cfg(feature = "python")]
@@ -69,8 +71,10 @@ commands! {
     Gate => gate,
     #[cfg(feature = "python")]
     Convert => convert,
-    Snapshot => snapshot,
+    Inspect => inspect,
+    Contract => contract,
     Diff => diff,
+    Snapshot => snapshot,
     Init => init,
     Completions => completions,
 }

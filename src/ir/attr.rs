@@ -214,6 +214,11 @@ impl Blob {
         }
     }
 
+    /// Where the bytes lie in their owner.
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         &(*self.owner).as_ref()[self.range.clone()]

@@ -9,6 +9,7 @@ pub mod dataflow;
 mod dense;
 mod graph;
 pub(crate) mod numeric;
+mod positional;
 pub(crate) mod print;
 mod stats;
 pub(crate) mod syntax;
@@ -22,6 +23,7 @@ pub use compare::{compare, Difference};
 pub use graph::{
     Arg, Block, Body, Graph, Location, Module, Op, OpId, Outcome, Region, Value, ValueDef, ValueId,
 };
+pub use positional::{positional_axis, How, Positional};
 pub use print::PrintOptions;
 pub use stats::summary_name;
 pub use syntax::normalize;

@@ -1,7 +1,9 @@
 //! Readers of programs: printed IR, bytecode, and the contract in them.
 
 mod archive;
+mod cli;
 mod conformance;
 mod extract;
+mod fingerprint;
 mod print;
 mod text;
