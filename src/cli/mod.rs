@@ -71,10 +71,10 @@ commands! {
     Gate => gate,
     #[cfg(feature = "python")]
     Convert => convert,
-    Snapshot => snapshot,
-    Diff => diff,
     Inspect => inspect,
     Contract => contract,
+    Diff => diff,
+    Snapshot => snapshot,
     Init => init,
     Completions => completions,
 }
