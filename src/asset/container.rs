@@ -65,7 +65,7 @@ impl Sections {
     fn get(&self, file: &[u8], id: usize, name: Section) -> MResult<Range<usize>> {
         self.0[id].clone().ok_or_else(|| {
             Cursor::new(file, file.len(), file.len(), Section::Sections)
-                .error(format!("a {name} (id {id})"), "none")
+                .error(format!("the {name} (id {id})"), "none")
         })
     }
 }

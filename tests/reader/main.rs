@@ -5,5 +5,6 @@ mod cli;
 mod conformance;
 mod extract;
 mod fingerprint;
+mod hostile;
 mod print;
 mod text;

@@ -12,8 +12,8 @@ use super::container::{Container, Entry};
 use super::cursor::{Cursor, MResult};
 use crate::ir::{Attr, Type};
 
-/// Attributes and types may refer to each other this deep.
-const MAX_DEPTH: usize = 200;
+/// Attributes and types may refer to each other this deep, and regions nest.
+const MAX_DEPTH: usize = 64;
 
 /// Who owns the bytes of the file, for constants that are views into it.
 pub(crate) type Owner = Arc<dyn AsRef<[u8]> + Send + Sync>;

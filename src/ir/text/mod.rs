@@ -53,7 +53,7 @@ impl ParseError {
 /// Reads a printed module, pretty or generic, with or without aliases, locations and resources.
 ///
 /// # Errors
-/// The first place that is not understood. Nesting deeper than 200 levels and aliases that expand to
+/// The first place that is not understood. Nesting deeper than 64 levels and aliases that expand to
 /// far more than the text holds are refused.
 pub fn parse(text: &str) -> Result<Module, ParseError> {
     parser::Parser::new(text)

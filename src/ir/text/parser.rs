@@ -13,7 +13,7 @@ use crate::ir::types::{SymbolPath, Type};
 pub(super) type PResult<T> = Result<T, Box<ParseError>>;
 
 /// Types, attributes and regions may nest this deep.
-const MAX_DEPTH: usize = 200;
+const MAX_DEPTH: usize = 64;
 
 pub(super) struct Parser<'a> {
     lexer: Lexer<'a>,

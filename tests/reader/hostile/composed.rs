@@ -1,0 +1,415 @@
+//! Files composed to attack one thing each.
+
+use super::build::{attr, list, numbers, op, section, signed, ty, varint, with_header, File};
+use super::{memory, on_a_small_stack, use_all};
+use coreai_audit::asset::{self, Asset, Integrity};
+use coreai_audit::ir::text::parse;
+use coreai_audit::ir::{Attr, Payload};
+
+fn graph() -> File {
+    File::minimal(1, 0, &File::output())
+}
+
+/// The error of reading a file, on a small stack and in little memory.
+fn refused(file: &File) -> String {
+    refused_bytes(file.bytes())
+}
+
+fn refused_bytes(bytes: Vec<u8>) -> String {
+    on_a_small_stack(move || {
+        let (result, most) = memory::most_held(|| use_all(&bytes).map(|_| ()));
+        assert!(
+            most <= 100 * bytes.len() + (1 << 20),
+            "{most} bytes held for {}",
+            bytes.len()
+        );
+        result.expect_err("refused")
+    })
+}
+
+#[test]
+fn the_writer_of_these_files_writes_files_that_are_read() {
+    let program = use_all(&graph().bytes()).expect("a program");
+    assert_eq!(
+        program.module.to_string(),
+        "module {\n  coreai.graph @main() {\n    coreai.output\n  }\n}\n"
+    );
+    assert_eq!(
+        (program.dialect_version, program.bytecode_producer.as_str()),
+        (Some(2), "test")
+    );
+}
+
+#[test]
+fn attributes_and_types_that_contain_themselves() {
+    let mut file = graph();
+    file.attributes[attr::EMPTY as usize] = [varint(5), list(&[attr::EMPTY])].concat();
+    assert!(refused(&file)
+        .contains("expected an attribute or type that does not contain itself, found a cycle"));
+    let mut file = graph();
+    file.types[ty::FUNCTION as usize] = [varint(30), list(&[]), list(&[3])].concat();
+    file.types.push(numbers(&[31, 4]));
+    file.types.push(numbers(&[31, 3]));
+    assert!(refused(&file).contains("a cycle"));
+}
+
+#[test]
+fn attributes_nested_beyond_reason() {
+    let mut file = graph();
+    let first = file.attributes.len() as u64;
+    file.attributes[attr::EMPTY as usize] = [varint(5), list(&[first])].concat();
+    for i in 0..50_000 {
+        file.attributes
+            .push([varint(5), list(&[first + i + 1])].concat());
+    }
+    file.attributes.push(numbers(&[46]));
+    assert!(refused(&file).contains("levels of nesting, found more"));
+}
+
+#[test]
+fn attributes_that_double_at_every_level() {
+    let mut file = graph();
+    let first = file.attributes.len() as u64;
+    file.attributes[attr::EMPTY as usize] = [varint(5), list(&[first])].concat();
+    for i in 0..60 {
+        file.attributes
+            .push([varint(5), list(&[first + i + 1, first + i + 1])].concat());
+    }
+    file.attributes.push(numbers(&[46]));
+    on_a_small_stack(move || {
+        let bytes = file.bytes();
+        let (result, most) = memory::most_held(|| use_all(&bytes).map(|_| ()));
+        assert!(result
+            .expect_err("refused")
+            .contains("attributes that expand to less"));
+        // A million parts are allowed before this is believed to be an attack.
+        assert!(most < 400 << 20, "{most}");
+    });
+}
+
+#[test]
+fn regions_nested_beyond_reason() {
+    // Each `while` holds a region with the next one.
+    let mut inner = File::output();
+    for _ in 0..2000 {
+        let region = [varint(1), varint(0), varint(1 << 1), inner].concat();
+        inner = [
+            varint(op::WHILE),
+            vec![0x10],
+            varint(attr::LOCATION),
+            varint(1 << 1),
+            region,
+        ]
+        .concat();
+    }
+    assert!(refused(&File::minimal(1, 0, &inner)).contains("levels of nesting, found more"));
+    // Isolated regions nest by sections.
+    let mut inner = File::output();
+    for _ in 0..2000 {
+        let region = [varint(1), varint(0), varint(1 << 1), inner].concat();
+        inner = [
+            varint(op::SOFTMAX),
+            vec![0x10],
+            varint(attr::LOCATION),
+            varint(1 << 1 | 1),
+            section(4, &region),
+        ]
+        .concat();
+    }
+    assert!(refused(&File::minimal(1, 0, &inner)).contains("levels of nesting, found more"));
+}
+
+#[test]
+fn counts_that_promise_more_than_the_file_holds() {
+    let huge = [varint(1), varint(u64::MAX)].concat();
+    let mut told = Vec::new();
+    let mut file = graph();
+    file.ir = varint(u64::MAX);
+    told.push(refused(&file));
+    for (what, ops) in [
+        (
+            "values",
+            [
+                varint(op::WHILE),
+                vec![0x10],
+                varint(0),
+                varint(1 << 1),
+                huge.clone(),
+            ]
+            .concat(),
+        ),
+        (
+            "results",
+            [varint(op::WHILE), vec![0x02], varint(0), varint(1 << 40)].concat(),
+        ),
+        (
+            "operands",
+            [varint(op::WHILE), vec![0x04], varint(0), varint(1 << 40)].concat(),
+        ),
+        (
+            "regions",
+            [varint(op::WHILE), vec![0x10], varint(0), varint(1 << 40)].concat(),
+        ),
+        ("op", varint(1 << 40)),
+        (
+            "location",
+            [varint(op::WHILE), vec![0], varint(1 << 40)].concat(),
+        ),
+        ("mask", [varint(op::WHILE), vec![0xff], varint(0)].concat()),
+        (
+            "branches",
+            [varint(op::WHILE), vec![0x08], varint(0)].concat(),
+        ),
+    ] {
+        told.push(format!("{what}: {}", refused(&File::minimal(1, 0, &ops))));
+    }
+    let mut file = graph();
+    file.attributes[attr::EMPTY as usize] = numbers(&[5, 1 << 40]);
+    told.push(refused(&file));
+    let mut file = graph();
+    file.types[ty::FUNCTION as usize] = numbers(&[30, 1 << 40]);
+    told.push(refused(&file));
+    // Offsets differ by nothing but what the test changes, so they are part of the message.
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn values_that_are_not_there() {
+    let ops = [varint(op::OUTPUT), vec![0x04], varint(0), list(&[0])].concat();
+    assert!(
+        refused(&File::minimal(1, 0, &ops)).contains("expected a value number below 0, found 0")
+    );
+    // The value is the op's own result.
+    let ops = [
+        varint(op::WHILE),
+        vec![0x06],
+        varint(0),
+        list(&[ty::TENSOR]),
+        list(&[0]),
+    ]
+    .concat();
+    assert!(refused(&File::minimal(1, 1, &ops)).contains("expected a value defined above, found 0"));
+    // The region states more values than it defines, and fewer.
+    assert!(refused(&File::minimal(1, 1, &File::output()))
+        .contains("expected 1 values in the region, found 0"));
+    let ops = [
+        varint(op::WHILE),
+        vec![0x02],
+        varint(0),
+        list(&[ty::TENSOR]),
+    ]
+    .concat();
+    assert!(refused(&File::minimal(1, 0, &ops))
+        .contains("as many values as the region states, found more"));
+}
+
+#[test]
+fn broken_containers() {
+    let file = graph();
+    let sections = file.sections();
+    let mut told = Vec::new();
+    let mut twice = sections.clone();
+    twice.push(sections[0].clone());
+    told.push(refused_bytes(with_header(&twice)));
+    for missing in 0..4 {
+        let mut fewer = sections.clone();
+        fewer.remove(missing);
+        told.push(refused_bytes(with_header(&fewer)));
+    }
+    let unknown = [&sections[..], &[section(9, &[])]].concat();
+    told.push(refused_bytes(with_header(&unknown)));
+    let too_long = [&sections[..], &[[&[7][..], &varint(1 << 50)].concat()]].concat();
+    told.push(refused_bytes(with_header(&too_long)));
+    let misaligned = [
+        &sections[..],
+        &[[&[0x87][..], &varint(0), &varint(3)].concat()],
+    ]
+    .concat();
+    told.push(refused_bytes(with_header(&misaligned)));
+    let mut text = file.clone();
+    text.strings[7] = b"ma\xffin".to_vec();
+    told.push(refused(&text));
+    let mut padded = sections.clone();
+    padded[2].splice(0..1, [0x82]);
+    let at = 1 + varint(file.attributes.concat().len() as u64).len();
+    padded[2].splice(at..at, [varint(64), vec![0xcc; 3]].concat());
+    told.push(refused_bytes(with_header(&padded)));
+    let mut spare = file.clone();
+    spare.ir.push(0);
+    told.push(refused(&spare));
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+/// A graph with one constant of type `tensor<2xf32>`, and its attribute.
+fn constant(attribute: Vec<u8>) -> File {
+    let ops = [
+        [
+            varint(op::CONSTANT),
+            vec![0x42],
+            varint(0),
+            varint(1),
+            list(&[ty::TENSOR]),
+        ]
+        .concat(),
+        File::output(),
+    ]
+    .concat();
+    let mut file = File::minimal(2, 1, &ops);
+    file.properties
+        .push(numbers(&[file.attributes.len() as u64]));
+    file.attributes.push(attribute);
+    file
+}
+
+#[test]
+fn constants_whose_data_does_not_fit() {
+    let inline = |splat: u8, bytes: &[u8]| {
+        [
+            varint(6),
+            vec![splat],
+            varint(bytes.len() as u64),
+            bytes.to_vec(),
+        ]
+        .concat()
+    };
+    assert!(use_all(&constant(inline(0, &[0; 8])).bytes()).is_ok());
+    assert!(use_all(&constant(inline(1, &[0; 4])).bytes()).is_ok());
+    assert!(refused(&constant(inline(0, &[0; 7])))
+        .contains("expected 8 bytes for tensor<2xf32>, found 7 bytes"));
+    assert!(refused(&constant(inline(1, &[0; 8])))
+        .contains("expected 4 bytes for tensor<2xf32>, found 8 bytes"));
+    assert!(refused(&constant(inline(2, &[0; 8]))).contains("expected 0 or 1, found 2"));
+    assert!(refused(&constant(numbers(&[7, 0])))
+        .contains("expected a resource number below 0, found 0"));
+    assert!(refused(&constant(numbers(&[46]))).contains("expected constant data (code 6 or 7)"));
+    let mut dynamic = constant(inline(0, &[0; 8]));
+    dynamic.types[ty::TENSOR as usize] =
+        [varint(2), varint(1), signed(i64::MIN), varint(ty::F32)].concat();
+    assert!(refused(&dynamic).contains("expected data of a static shape, for tensor<?xf32>"));
+    let mut vast = constant(inline(0, &[0; 8]));
+    vast.types[ty::TENSOR as usize] = [
+        varint(2),
+        varint(3),
+        [signed(i64::MAX), signed(i64::MAX), signed(i64::MAX)].concat(),
+        varint(ty::F32),
+    ]
+    .concat();
+    assert!(refused(&vast).contains("expected data of a static shape"));
+    let mut negative = constant(inline(0, &[0; 8]));
+    negative.types[ty::TENSOR as usize] =
+        [varint(2), varint(1), signed(-1), varint(ty::F32)].concat();
+    assert!(refused(&negative).contains("expected an extent of 0 or more, found -1"));
+}
+
+/// A constant in a resource of eight bytes, with the sizes and the entry given.
+fn resource(size: u64, kind: u8, entry: &[u8]) -> File {
+    let mut file = constant(numbers(&[7, 0]));
+    file.resource_sizes = [numbers(&[0, 0, 1, 8, size]), vec![kind]].concat();
+    file.resources = entry.to_vec();
+    file
+}
+
+#[test]
+fn resources_that_do_not_fit() {
+    let data = [varint(1), varint(8), vec![5; 8]].concat();
+    let program = use_all(&resource(10, 0, &data).bytes()).expect("a program");
+    let (_, op) = program.module.graphs[0].body.walk().next().expect("an op");
+    let Some(Attr::Dense(dense)) = op.attrs.get("value") else {
+        panic!("{op:?}")
+    };
+    let Payload::Resource {
+        key,
+        data: Some(blob),
+    } = &dense.payload
+    else {
+        panic!("{dense:?}")
+    };
+    assert_eq!((&**key, blob.bytes()), ("resource_1", &[5; 8][..]));
+    let told = [
+        refused(&resource(11, 0, &data)),
+        refused(&resource(u64::MAX, 0, &data)),
+        refused(&resource(10, 3, &data)),
+        refused(&resource(
+            10,
+            0,
+            &[varint(1), varint(9), vec![5; 8]].concat(),
+        )),
+        refused(&resource(
+            10,
+            0,
+            &[varint(3), varint(8), vec![5; 8]].concat(),
+        )),
+        refused(&resource(9, 0, &data)),
+        refused(&resource(10, 0, &[&data[..], &[0]].concat())),
+    ];
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn unknown_codes_are_kept_and_named() {
+    let mut file = graph();
+    file.attributes[attr::LOCATION as usize] = [varint(99), vec![1, 2, 3]].concat();
+    assert!(use_all(&file.bytes()).is_ok());
+    let mut file = graph();
+    file.types[ty::FUNCTION as usize] = [varint(30), list(&[]), list(&[])].concat();
+    file.types.push([varint(60), vec![7]].concat());
+    file.attributes[attr::NAME as usize] = [varint(99), vec![1, 2, 3]].concat();
+    assert!(refused(&file).contains("expected a graph whose name is a string"));
+}
+
+#[test]
+fn parts_that_are_missing_or_no_files() {
+    let root = tempfile::tempdir().expect("a directory");
+    let asset = root.path().join("a.aimodel");
+    std::fs::create_dir(&asset).expect("a directory");
+    assert!(Asset::open(&asset).is_err());
+    std::fs::write(asset.join("main.mlirb"), b"").expect("written");
+    let error = asset::read_module(&asset).expect_err("empty").to_string();
+    assert!(
+        error.contains("main.mlirb: byte 0, header: expected the magic number"),
+        "{error}"
+    );
+    std::fs::write(asset.join("main.mlirb"), graph().bytes()).expect("written");
+    assert!(asset::read_module(&asset).is_ok());
+    let opened = Asset::open(&asset).expect("an asset");
+    assert!(matches!(opened.integrity(), Ok(Integrity::Missing { .. })));
+    std::fs::create_dir(asset.join("main.hash")).expect("a directory");
+    assert!(opened.integrity().is_err());
+    std::fs::remove_dir(asset.join("main.hash")).expect("removed");
+    for (hash, word) in [
+        (vec![0; 32], "mismatch"),
+        (vec![0; 31], "unreadable"),
+        (vec![0; 1000], "unreadable"),
+    ] {
+        std::fs::write(asset.join("main.hash"), hash).expect("written");
+        assert_eq!(opened.integrity().expect("checked").word(), word);
+    }
+    std::fs::remove_file(asset.join("main.mlirb")).expect("removed");
+    std::fs::create_dir(asset.join("main.mlirb")).expect("a directory");
+    let error = Asset::open(&asset).expect_err("a directory").to_string();
+    assert!(
+        error.ends_with("main.mlirb: expected a file, found something else"),
+        "{error}"
+    );
+}
+
+#[test]
+fn printed_programs_nested_to_the_limit_fit_a_small_stack() {
+    let regions = |n: usize| {
+        let open = "coreai.if %c {\n".repeat(n);
+        let close = "} else {\n} : tensor<i1> -> tensor<i1>\n".repeat(n);
+        format!("module {{ coreai.graph @main(%c: tensor<i1>) {{ {open}{close} }} }}")
+    };
+    let attributes = |n: usize| format!("#a = {}unit{}", "{a = [".repeat(n), "]}".repeat(n));
+    on_a_small_stack(move || {
+        assert!(parse(&regions(50)).is_ok());
+        assert!(parse(&attributes(30)).is_ok());
+        for text in [regions(5000), attributes(5000)] {
+            let error = parse(&text).expect_err("too deep").to_string();
+            assert!(
+                error.contains("at most 64 levels of nesting, found more"),
+                "{error}"
+            );
+        }
+    });
+}
