@@ -277,9 +277,11 @@ impl Join<'_> {
             named(self.function.states.iter().map(|s| (&s.name, &s.source)));
         let inputs: Vec<(String, String)> =
             named(self.function.inputs.iter().map(|s| (&s.name, &s.source)));
+        let outputs = self.returned_names();
         for (role, field, ports) in [
             ("state", "state_names", states),
             ("input", "input_names", inputs),
+            ("output", "output_names", outputs),
         ] {
             let names: Vec<&str> = ports.iter().map(|p| p.0.as_str()).collect();
             let sources: Vec<&str> = ports.iter().map(|p| p.1.as_str()).collect();
@@ -296,6 +298,20 @@ impl Join<'_> {
                 self.signature,
             ));
         }
+    }
+
+    /// Outputs with the key under which `forward` returns them, where all are returned under keys.
+    fn returned_names(&self) -> Vec<(String, String)> {
+        let returned: Vec<&Output> = self.program.returns().collect();
+        let keyed = |o: &&Output| o.path.as_deref().is_some_and(|p| p.contains(['\'', '.']));
+        let given = self.signature.names.outputs.is_some();
+        if !given || returned.len() != self.function.outputs.len() || !returned.iter().all(keyed) {
+            return Vec::new();
+        }
+        let names = self.function.outputs.iter().map(|o| o.name.clone());
+        names
+            .zip(returned.iter().map(|o| o.path.clone().unwrap_or_default()))
+            .collect()
     }
 
     fn default_names(&mut self) {

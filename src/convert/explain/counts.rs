@@ -180,6 +180,11 @@ impl<'a> Counts<'a> {
         taken.sort_unstable();
         for (n, c) in taken {
             let (kind, candidate) = candidates[c];
+            if kind == "buffer" && self.changes_in_eager(candidate) {
+                let finding = self.lost(&given[n], candidate);
+                self.fail(finding);
+                continue;
+            }
             let name = text::name(&given[n]).into_owned();
             let becomes = if kind == "buffer" {
                 "it is read only, so its value at export is baked in as a constant"
@@ -205,6 +210,31 @@ impl<'a> Counts<'a> {
             );
         }
         true
+    }
+
+    fn changes_in_eager(&self, buffer: &str) -> bool {
+        let observed = self.signature.observed.iter().flat_map(|o| &o.changed);
+        observed
+            .into_iter()
+            .any(|c| c.kind == "buffer" && c.name == buffer)
+    }
+
+    /// Eager PyTorch changes the buffer, and the exported program records no write.
+    fn lost(&self, name: &str, buffer: &str) -> Finding {
+        let mode = match self.signature.strict {
+            Some(true) => "strict export drops a write that binds the name to a new tensor",
+            _ => "the export records no write to it",
+        };
+        Finding::new(
+            "write-lost",
+            Stage::Convert,
+            Severity::Error,
+            format!("buffer {buffer} changes from call to call in PyTorch, and torch.export lost the write"),
+        )
+        .about(name)
+        .with_evidence(mode)
+        .with_evidence(format!("so {} in state_names has nothing to name", text::name(name)))
+        .with_fix("write the registered buffer in place (copy_, add_, index assignment)")
     }
 
     fn wrong_states(&mut self) {

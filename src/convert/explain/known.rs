@@ -17,8 +17,9 @@ pub(super) fn explain(
     error: &PythonError,
     functions: &[FunctionSignature],
 ) -> Finding {
-    let explainers: [Explainer; 9] = [
+    let explainers: [Explainer; 10] = [
         internal_assertion,
+        unregistered_tensor,
         one_value_copied_twice,
         one_value_in_two_states,
         written_type,
@@ -123,6 +124,34 @@ fn internal_assertion(
         );
     }
     None
+}
+
+/// `Constant t is mutated in the forward method`: a tensor attribute that is no buffer.
+fn unregistered_tensor(
+    failure: &Failure,
+    error: &PythonError,
+    signature: &FunctionSignature,
+) -> Option<Finding> {
+    let (_, rest) = error.message.split_once("Constant ")?;
+    let (name, _) = rest.split_once(" is mutated in the forward method")?;
+    let mut finding = failed(
+        failure,
+        format!(
+            "{name} is a plain tensor that forward writes; only a registered buffer can be a state"
+        ),
+    )
+    .about(name);
+    for site in signature
+        .written
+        .iter()
+        .filter(|w| w.name == name)
+        .flat_map(|w| &w.sites)
+    {
+        finding = finding.with_evidence(format!("written at {}", site.describe()));
+    }
+    Some(finding.with_fix(format!(
+        "self.register_buffer({name:?}, …) instead of self.{name} = …"
+    )))
 }
 
 /// `SpecViolationError`: the same value is copied into two buffers, and torch loses count of its outputs.

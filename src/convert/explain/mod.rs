@@ -117,18 +117,21 @@ pub(super) fn stage_of(step: Step) -> Stage {
     }
 }
 
-/// The user's own frames first, the innermost last; library frames are counted.
+/// The user's own frames first, the innermost last; then what else is known; library frames are counted.
 fn with_frames(mut finding: Finding, error: &PythonError) -> Finding {
+    const MOST: usize = 4;
     let (own, library): (Vec<_>, Vec<_>) = error.frames.iter().partition(|f| f.user);
-    for frame in own.iter().rev().take(4).rev() {
-        let line = frame.line.map_or_else(String::new, |l| format!(":{l}"));
-        let code = frame.code.as_deref().unwrap_or_default();
-        finding = finding.with_evidence(format!(
-            "{}{line} in {}: {code}",
-            frame.file, frame.function
-        ));
-    }
-    if let (Some(last), true) = (library.last(), !library.is_empty()) {
+    let mut evidence: Vec<String> = own[own.len().saturating_sub(MOST)..]
+        .iter()
+        .map(|frame| {
+            let line = frame.line.map_or_else(String::new, |l| format!(":{l}"));
+            let code = frame.code.as_deref().unwrap_or_default();
+            format!("{}{line} in {}: {code}", frame.file, frame.function)
+        })
+        .collect();
+    evidence.append(&mut finding.evidence);
+    finding.evidence = evidence;
+    if let Some(last) = library.last() {
         let line = last.line.map_or_else(String::new, |l| format!(":{l}"));
         let file = last
             .file

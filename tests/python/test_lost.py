@@ -1,0 +1,238 @@
+"""Nothing may get lost between what forward does and what the asset offers; and nobody is accused of it
+who does right. The models here are the neighbours of the reported cases.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import gate_json, write_manifest
+
+RECIPES = """\
+import torch
+from torch import nn
+from coreai_audit import Recipe
+
+X = (torch.ones(1, 4),)
+
+
+def model(forward, buffers=(), setup=lambda self: None):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            for name in buffers:
+                self.register_buffer(name, torch.zeros(1, 4))
+            setup(self)
+
+    Model.forward = forward
+    return Model().eval()
+
+
+def recipe(forward, buffers=(), setup=lambda self: None, args=X, states=None, outputs=("y",), inputs=("x",), **rest):
+    states = list(buffers) if states is None else states
+    return Recipe(module=model(forward, buffers, setup), args=args, input_names=list(inputs),
+                  output_names=list(outputs), state_names=states, **rest)
+
+
+def rebound_under_strict():
+    def forward(self, x):
+        self.s = self.s + x
+        return self.s * 2
+    return recipe(forward, ["s"], strict=True)
+
+
+def rebound_by_default():
+    def forward(self, x):
+        self.s = self.s + x
+        return self.s * 2
+    return recipe(forward, ["s"])
+
+
+def plain_tensor_written():
+    def forward(self, x):
+        self.t.add_(x)
+        return self.t * 2
+    return recipe(forward, states=["t"], setup=lambda self: setattr(self, "t", torch.zeros(1, 4)))
+
+
+def returned_twice():
+    def forward(self, x):
+        y = x * 2
+        return y, y
+    return recipe(forward, outputs=["a", "b"])
+
+
+def returned_through_a_view():
+    def forward(self, x):
+        self.s.add_(x)
+        return self.s.contiguous(), x * 2
+    return recipe(forward, ["s"], outputs=["s_out", "y"])
+
+
+def returned_out_of_place():
+    def forward(self, x):
+        self.s.add_(x)
+        return self.s + 0, x * 2
+    return recipe(forward, ["s"], outputs=["s_out", "y"])
+
+
+def input_returned_as_it_is():
+    def forward(self, x, z):
+        return x, z + 1
+    return recipe(forward, args=X + X, inputs=["x", "z"], outputs=["a", "b"])
+
+
+def keys_in_another_order():
+    def forward(self, x):
+        return {"logits": x * 2, "hidden": x * 3}
+    return recipe(forward, outputs=["hidden", "logits"])
+
+
+def keys_in_order():
+    def forward(self, x):
+        return {"logits": x * 2, "hidden": x * 3}
+    return recipe(forward, outputs=["logits", "hidden"])
+
+
+def unused_argument():
+    def forward(self, x, unused):
+        return x * 2
+    return recipe(forward, args=X + X, inputs=["x", "unused"])
+
+
+def counter_in_an_attribute():
+    def forward(self, x):
+        self.calls += 1
+        return x * self.calls
+    return recipe(forward, setup=lambda self: setattr(self, "calls", 0))
+
+
+def cache_filled_at_first_use():
+    def forward(self, x):
+        if self.table is None:
+            self.table = torch.ones(4)
+        return x * self.table
+    return recipe(forward, setup=lambda self: setattr(self, "table", None))
+
+
+def one_value_in_two_buffers():
+    def forward(self, x):
+        y = x * 2
+        self.a.copy_(y)
+        self.b.copy_(y)
+        return x + 1
+    return recipe(forward, ["a", "b"])
+
+
+def a_copy_in_the_second_buffer():
+    def forward(self, x):
+        y = x * 2
+        self.a.copy_(y)
+        self.b.copy_(y + 0)
+        return x + 1
+    return recipe(forward, ["a", "b"])
+
+
+def one_tensor_registered_twice():
+    def setup(self):
+        tensor = torch.zeros(1, 4)
+        self.register_buffer("a", tensor)
+        self.register_buffer("b", tensor)
+    def forward(self, x):
+        self.a.add_(x)
+        return self.b * 2
+    return recipe(forward, setup=setup, states=["a"])
+
+
+def view_of_an_argument_written():
+    def forward(self, x, mask):
+        mask[:, 2:] = 0
+        return x * mask
+    return recipe(forward, args=(torch.ones(1, 4), torch.ones(1, 4)), inputs=["x", "mask"])
+
+
+def clone_of_an_argument_written():
+    def forward(self, x, mask):
+        mask = mask.clone()
+        mask[:, 2:] = 0
+        return x * mask
+    return recipe(forward, args=X + X, inputs=["x", "mask"])
+
+
+def dtype_of_the_written_value():
+    def forward(self, x):
+        self.s = (self.s + x).half()
+        return self.s * 2
+    return recipe(forward, ["s"])
+
+
+def batch_norm_left_in_training():
+    return Recipe(module=nn.Sequential(nn.BatchNorm1d(4)), args=(torch.randn(3, 4),),
+                  input_names=["x"], output_names=["y"], state_names=[])
+
+
+def batch_norm_in_evaluation():
+    return Recipe(module=nn.Sequential(nn.BatchNorm1d(4)).eval(), args=(torch.randn(3, 4),),
+                  input_names=["x"], output_names=["y"], state_names=[])
+
+
+def buffer_that_is_not_persistent():
+    def setup(self):
+        self.register_buffer("s", torch.zeros(1, 4), persistent=False)
+    def forward(self, x):
+        self.s.add_(x)
+        return self.s * 2
+    return recipe(forward, setup=setup, states=["s"])
+"""
+
+# Model → the finding and words of it; None: it does right and nothing may be said.
+EXPECTED: dict[str, tuple[str, list[str]] | None] = {
+    "rebound_under_strict": ("write-lost", ["buffer s changes from call to call", "strict export drops a write"]),
+    "rebound_by_default": None,
+    "plain_tensor_written": ("conversion-failed", ["t is a plain tensor that forward writes", "register_buffer"]),
+    "returned_twice": ("output-vanished", ["return 1 is the same value as return 0"]),
+    "returned_through_a_view": ("output-vanished", ["return 0 is the state s itself"]),
+    "returned_out_of_place": None,
+    "input_returned_as_it_is": None,
+    "keys_in_another_order": ("name-order-mismatch", ["hidden is ['logits']", "logits is ['hidden']"]),
+    "keys_in_order": None,
+    "unused_argument": None,
+    "counter_in_an_attribute": ("python-state-frozen", ["calls is a Python value"]),
+    "cache_filled_at_first_use": None,
+    "one_value_in_two_buffers": ("aliased-buffers", ["a and b are given one and the same value", "b.copy_(value + 0)"]),
+    "a_copy_in_the_second_buffer": None,
+    "one_tensor_registered_twice": ("aliased-buffers", ["a and b are one tensor"]),
+    "view_of_an_argument_written": ("promoted-input", ["argument mask is a state", "mask[:, 2:] = 0"]),
+    "clone_of_an_argument_written": None,
+    "dtype_of_the_written_value": ("conversion-failed", ["buffer s is float32, the value written is float16", "value.to(s.dtype)"]),
+    "batch_norm_left_in_training": ("write-lost", ["0.running_mean changes from call to call in PyTorch in the training mode", ".eval()"]),
+    "batch_norm_in_evaluation": None,
+    "buffer_that_is_not_persistent": None,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("lost")
+    (folder / "recipes.py").write_text(RECIPES)
+    write_manifest(folder, {name: f"recipes.py:{name}" for name in EXPECTED})
+    _, document = gate_json(cwd=folder, ci=False)
+    return {m["name"]: m for m in document["models"]}
+
+
+@pytest.mark.parametrize("name", [n for n, e in EXPECTED.items() if e is not None])
+def test_what_is_lost_is_told(name: str, reports: dict[str, dict[str, Any]]) -> None:
+    expected = EXPECTED[name]
+    assert expected is not None
+    found = [f for f in reports[name]["findings"] if f["id"] == expected[0]]
+    said = "\n".join("\n".join([f["message"], *f.get("evidence", []), f.get("fix") or ""]) for f in found)
+    assert found, reports[name]["findings"]
+    for words in expected[1]:
+        assert words in said
+
+
+@pytest.mark.parametrize("name", [n for n, e in EXPECTED.items() if e is None])
+def test_who_does_right_is_not_accused(name: str, reports: dict[str, dict[str, Any]]) -> None:
+    assert (reports[name]["findings"], reports[name]["verdict"]) == ([], "new")
