@@ -4,7 +4,6 @@ who does right. The models here are the neighbours of the reported cases.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
