@@ -77,7 +77,7 @@ def main() -> None:
             f"round {round_number}: script {bare:6.2f} s   gate {judged:6.2f} s   ratio {judged / bare:.3f}"
         )
     print(
-        f"median:  script {statistics.median(bare_times):6.2f} s   gate {statistics.median(gate_times):6.2f} s"
+        f"median:  script {statistics.median(bare_times):6.2f} s, gate {statistics.median(gate_times):6.2f} s"
     )
     share = 100 * (statistics.median(ratios) - 1)
     print(f"the gate's own share: {share:+.1f} % of the script's time (goal: at most 10 %)")
