@@ -78,7 +78,8 @@ fn tell(context: &mut Context<'_>, message: &str) -> std::io::Result<()> {
     writeln!(context.err, "{} {message}", paint.cyan("note:"))
 }
 
-fn of_bundle(bundle: &Bundle) -> String {
+/// Why a bundle is not taken for an asset.
+pub(super) fn of_bundle(bundle: &Bundle) -> String {
     let paths: Vec<String> = bundle
         .components
         .iter()

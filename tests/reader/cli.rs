@@ -217,3 +217,61 @@ fn links_extra_files_and_odd_metadata_are_told() {
         "error: doc_kvcache.aimodel/metadata.json: expected a JSON object, found another value\n"
     );
 }
+
+#[test]
+fn assets_contracts_and_snapshots_are_compared_in_any_mix() {
+    let root = assets("conversions.tar.zst");
+    let same = good(
+        root.path(),
+        &[
+            "diff",
+            "--level",
+            "strict",
+            "kv.aimodel",
+            "kv_again.aimodel",
+        ],
+    );
+    assert_eq!(same, "no changes\nthe same program\n");
+    // Another weight is no change of the contract, but of the program.
+    let (code, out, _) = run(root.path(), &["diff", "kv.aimodel", "kv_weight.aimodel"]);
+    assert_eq!(
+        (code, out.as_str()),
+        (
+            0,
+            "no changes\nanother program: ops, wiring or weights changed\n"
+        )
+    );
+    let (code, _, _) = run(
+        root.path(),
+        &[
+            "diff",
+            "--level",
+            "strict",
+            "kv.aimodel",
+            "kv_weight.aimodel",
+        ],
+    );
+    assert_eq!(code, 1);
+    let json = good(root.path(), &["contract", "--format", "json", "kv.aimodel"]);
+    std::fs::write(root.path().join("kv.json"), json).expect("written");
+    assert_eq!(
+        good(root.path(), &["diff", "kv.json", "kv_again.aimodel"]),
+        "no changes\n"
+    );
+    let (code, out, _) = run(
+        root.path(),
+        &[
+            "diff",
+            "--format",
+            "json",
+            "kv.aimodel",
+            "kv_renamed.aimodel",
+        ],
+    );
+    let document: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(
+        (code, document["program"]["same"].as_bool()),
+        (1, Some(false))
+    );
+    assert_eq!(document["changes"][0]["id"], "state-renamed");
+}
