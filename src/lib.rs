@@ -18,6 +18,9 @@ pub mod convert;
 mod files;
 pub mod gate;
 pub mod ir;
+mod load;
 pub mod manifest;
+#[cfg(feature = "python")]
+pub mod python;
 pub mod report;
 pub mod text;

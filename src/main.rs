@@ -6,7 +6,7 @@ fn main() {
         .nth(1)
         .is_some_and(|a| a == coreai_audit::convert::WORKER_ARGUMENT)
     {
-        std::process::exit(coreai_audit::convert::python::embedded_worker());
+        std::process::exit(coreai_audit::python::embed::worker());
     }
     std::process::exit(coreai_audit::cli::run(std::env::args_os()));
 }

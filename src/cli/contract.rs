@@ -1,8 +1,9 @@
 //! `coreai-audit contract`: the contract of an asset.
 
 use super::{Context, Exit, Failure, Format, FormatArg};
-use crate::asset::{self, Asset, Bundle, Found, ReadOptions};
+use crate::asset::{self, Asset, Found, ReadOptions};
 use crate::contract;
+use crate::load::of_bundle;
 use crate::text;
 use std::io::Write;
 use std::path::PathBuf;
@@ -76,19 +77,4 @@ impl Args {
 fn tell(context: &mut Context<'_>, message: &str) -> std::io::Result<()> {
     let paint = context.err.paint;
     writeln!(context.err, "{} {message}", paint.cyan("note:"))
-}
-
-/// Why a bundle is not taken for an asset.
-pub(super) fn of_bundle(bundle: &Bundle) -> String {
-    let paths: Vec<String> = bundle
-        .components
-        .iter()
-        .map(|c| format!("\n  {}: {}", text::name(&c.role), c.path.display()))
-        .collect();
-    format!(
-        "{} is a bundle of {}; name one of them:{}",
-        bundle.path.display(),
-        text::count(bundle.components.len(), "asset"),
-        paths.concat()
-    )
 }

@@ -1,9 +1,9 @@
 //! `coreai-audit diff`: what changed between two contracts.
 
-use super::load::{load, Loaded};
 use super::{Context, Exit, Failure, Format, FormatArg, LevelArg};
 use crate::asset::Fingerprint;
 use crate::contract::{diff, Change, Level};
+use crate::load::{load, Loaded};
 use crate::report::{count_changes, render_changes};
 use serde::Serialize;
 use std::io::Write;

@@ -17,7 +17,6 @@ mod gate;
 mod init;
 mod inspect;
 mod level;
-mod load;
 #[cfg(feature = "python")]
 mod progress;
 mod snapshot;

@@ -116,7 +116,7 @@ impl fmt::Display for Interpreter {
 /// First argument of the stand-alone binary when it is to serve as a worker.
 pub const WORKER_ARGUMENT: &str = "__worker";
 /// Environment variable that tells an embedded worker which interpreter it stands for.
-pub(super) const EMBEDDED_PYTHON: &str = "COREAI_AUDIT_PYTHON";
+pub(crate) const EMBEDDED_PYTHON: &str = "COREAI_AUDIT_PYTHON";
 
 const BOOTSTRAP: &str = "\
 import importlib.util, os, sys

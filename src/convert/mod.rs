@@ -2,19 +2,17 @@
 //!
 //! The converter can end its process without a Python traceback, hang, or eat all memory, so it never
 //! runs in the process that reports. [`Supervisor`] starts a worker, sends it [`Request`]s and turns
-//! whatever happens into an [`Outcome`]; [`worker`] is the other side and the only user of PyO3.
+//! whatever happens into an [`Outcome`]; the other side is in `python`.
 
 mod explain;
 mod interpreter;
 mod outcome;
-mod protocol;
-#[cfg(feature = "python")]
-pub mod python;
+pub(crate) mod protocol;
 mod supervisor;
-#[cfg(feature = "python")]
-pub mod worker;
 
 pub use explain::explain;
+#[cfg(feature = "embed")]
+pub(crate) use interpreter::EMBEDDED_PYTHON;
 pub use interpreter::{Interpreter, InterpreterError, Origin, WORKER_ARGUMENT};
 pub use outcome::{Failure, FailureKind, Outcome, StageTime, Toolchain};
 pub use protocol::{

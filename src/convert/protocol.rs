@@ -70,7 +70,7 @@ impl std::fmt::Display for Step {
 /// What the worker reports.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// Imports are done.
     Ready { versions: serde_json::Value },
     /// A stage begins.
@@ -92,7 +92,7 @@ pub(super) enum Event {
 }
 
 /// Kept as raw JSON by the worker, typed by the reader.
-pub(super) type FunctionSignatureJson = serde_json::Value;
+pub(crate) type FunctionSignatureJson = serde_json::Value;
 
 /// The functions of the runtime descriptor.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -158,7 +158,7 @@ pub struct Frame {
 }
 
 /// Reads the functions of a `Facts` event.
-pub(super) fn functions(
+pub(crate) fn functions(
     values: Vec<FunctionSignatureJson>,
 ) -> Result<Vec<FunctionSignature>, serde_json::Error> {
     values.into_iter().map(serde_json::from_value).collect()

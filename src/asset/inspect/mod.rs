@@ -50,6 +50,7 @@ pub struct Inspection {
     /// What the asset knows of its sources.
     pub debug: Debug,
     /// What a reader should know before using it, most important first.
+    #[serde(serialize_with = "remarks::with_messages")]
     pub remarks: Vec<Remark>,
 }
 

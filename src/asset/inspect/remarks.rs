@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{FileRole, Inspection, NEWEST_REVISION};
 use crate::asset::Integrity;
@@ -68,6 +68,20 @@ pub enum Remark {
         /// How many files.
         files: usize,
     },
+}
+
+/// Each remark with the sentence a person reads.
+pub(super) fn with_messages<S: Serializer>(remarks: &[Remark], to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Told<'a> {
+        #[serde(flatten)]
+        remark: &'a Remark,
+        message: String,
+    }
+    to.collect_seq(remarks.iter().map(|remark| Told {
+        remark,
+        message: remark.to_string(),
+    }))
 }
 
 impl fmt::Display for Remark {

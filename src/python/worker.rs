@@ -11,7 +11,7 @@ use std::sync::{mpsc, Mutex};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use super::protocol::{DescriptorFunction, Event, PythonError, Request, Step};
+use crate::convert::protocol::{DescriptorFunction, Event, PythonError, Request, Step};
 
 /// Serves requests on standard input until it closes, then ends the process.
 pub fn serve(py: Python<'_>) -> io::Result<()> {

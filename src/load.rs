@@ -1,25 +1,29 @@
 //! Contracts from whatever a person names: an asset, a contract in JSON, a snapshot.
 
-use super::Failure;
-use crate::asset::{self, Asset, Found, ReadOptions};
+use crate::asset::{self, Asset, Bundle, Found, ReadOptions};
 use crate::contract::snapshot::Snapshot;
 use crate::contract::{self, file, Contract};
 use crate::ir::Module;
+use crate::text;
+use std::error::Error;
 use std::path::Path;
 
+/// Why a file holds no contract.
+type Failure = Box<dyn Error + Send + Sync>;
+
 /// A contract, and the program it was read from where that is an asset.
-pub(super) struct Loaded {
-    pub(super) contract: Contract,
-    pub(super) program: Option<(Box<Asset>, Module)>,
+pub(crate) struct Loaded {
+    pub(crate) contract: Contract,
+    pub(crate) program: Option<(Box<Asset>, Module)>,
 }
 
 /// The contract in an asset or a file. A directory is an asset; files are JSON or a snapshot (accepted
 /// or pending), told apart by how the text begins.
-pub(super) fn load(path: &Path) -> Result<Loaded, Failure> {
+pub(crate) fn load(path: &Path) -> Result<Loaded, Failure> {
     if path.is_dir() {
         let asset = match asset::open(path)? {
             Found::Asset(asset) => asset,
-            Found::Bundle(bundle) => return Err(super::contract::of_bundle(&bundle).into()),
+            Found::Bundle(bundle) => return Err(of_bundle(&bundle).into()),
         };
         // The fingerprint needs the definitions.
         let module = asset
@@ -45,4 +49,19 @@ pub(super) fn load(path: &Path) -> Result<Loaded, Failure> {
         contract,
         program: None,
     })
+}
+
+/// What to say of a bundle where one asset is wanted.
+pub(crate) fn of_bundle(bundle: &Bundle) -> String {
+    let paths: Vec<String> = bundle
+        .components
+        .iter()
+        .map(|c| format!("\n  {}: {}", text::name(&c.role), c.path.display()))
+        .collect();
+    format!(
+        "{} is a bundle of {}; name one of them:{}",
+        bundle.path.display(),
+        text::count(bundle.components.len(), "asset"),
+        paths.concat()
+    )
 }

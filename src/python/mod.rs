@@ -1,0 +1,40 @@
+//! The only user of PyO3: the wheel's extension module, the worker, and the interpreter in the binary.
+
+#[cfg(feature = "embed")]
+pub mod embed;
+mod reading;
+mod worker;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+
+use crate::convert::Origin;
+
+/// `coreai_audit._core`: the command line and the worker, for Python to call.
+#[pymodule]
+#[pyo3(name = "_core")]
+mod core_module {
+    #[pymodule_export]
+    use super::reading::{contract_json, diff_json, inspect_json, AuditError};
+    #[pymodule_export]
+    use super::{main, worker_main};
+}
+
+/// Runs the command line; returns the exit status.
+#[pyfunction]
+fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<i32> {
+    let python: PathBuf = py.import("sys")?.getattr("executable")?.extract()?;
+    let package: PathBuf = py.import("coreai_audit")?.getattr("__file__")?.extract()?;
+    let package = package.parent().map(PathBuf::from).unwrap_or_default();
+    Origin::set(Origin::Wheel { python, package });
+    Ok(py.detach(|| crate::cli::run(argv)))
+}
+
+/// Serves conversion requests on standard input until it closes.
+#[pyfunction]
+#[pyo3(name = "worker")]
+fn worker_main(py: Python<'_>) -> PyResult<()> {
+    Ok(worker::serve(py)?)
+}
