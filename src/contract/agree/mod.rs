@@ -6,18 +6,20 @@
 
 mod fates;
 mod functions;
+mod lost;
 mod messages;
+mod naming;
 mod notes;
 mod readings;
 
-use super::signature::{asset_dtype, Expected, FunctionSignature, Output, Program};
-use super::{names, Access, Contract, Dim, Export, Function, Source, SourceKind};
+use super::signature::{asset_dtype, Expected, FunctionSignature, Program};
+use super::{Access, Contract, Dim, Export, Function, Port, Source, SourceKind, State};
 use crate::report::{Finding, Severity, Stage};
 use crate::text;
 pub(crate) use fates::{mutated_name, output_fix, return_fates, Fate};
 use functions::functions_disagree;
+use messages::not_written;
 pub(crate) use messages::promoted_input;
-use messages::{extra_outputs, lost_write, name_order_finding, not_written, unexpected};
 pub use notes::finding_of;
 pub use readings::{compare_reading, OtherFunction, OtherPort};
 
@@ -70,8 +72,8 @@ impl Join<'_> {
         let expected = self.program.expected();
         let (states, inputs): (Vec<_>, Vec<_>) =
             expected.iter().partition(|e| e.mutation.is_some());
-        self.states(&states);
-        self.inputs(&inputs);
+        self.ports("state", &states);
+        self.ports("input", &inputs);
         self.outputs();
         self.argument_order();
         self.shadowed();
@@ -88,160 +90,46 @@ impl Join<'_> {
         self.findings.push(finding.in_function(&self.function.name));
     }
 
-    fn states(&mut self, expected: &[Expected<'_>]) {
-        if expected.len() != self.function.states.len() {
-            let finding = disagreement(
-                "state",
-                &expected
-                    .iter()
-                    .map(|e| source(e, self.signature).to_string())
-                    .collect::<Vec<_>>(),
-                &self
-                    .function
-                    .states
-                    .iter()
-                    .map(|s| s.name.clone())
-                    .collect::<Vec<_>>(),
-            );
-            self.push(finding);
-            return;
-        }
-        for (position, e) in expected.iter().enumerate() {
-            let source = source(e, self.signature);
-            let state = &mut self.function.states[position];
-            state.source = Some(source.clone());
-            let (name, dtype, shape, access) = (
-                state.name.clone(),
-                state.dtype.clone(),
-                state.shape.clone(),
-                state.access,
-            );
-            if let Some(evidence) = mismatch(e, &dtype, &shape) {
-                self.push(
-                    error(
-                        "readings-disagree",
-                        format!("state {position} is not what the graph signature says"),
-                    )
-                    .about(&name)
-                    .with_evidence(evidence),
-                );
-            }
-            if matches!(access, Access::ReadOnly | Access::Unused) {
-                self.push(not_written(&name, position, access, &source, e));
-            }
-        }
-    }
-
-    fn inputs(&mut self, expected: &[Expected<'_>]) {
-        if expected.len() != self.function.inputs.len() {
-            let finding = disagreement(
-                "input",
-                &expected
-                    .iter()
-                    .map(|e| source(e, self.signature).to_string())
-                    .collect::<Vec<_>>(),
-                &self
-                    .function
-                    .inputs
-                    .iter()
-                    .map(|s| s.name.clone())
-                    .collect::<Vec<_>>(),
-            );
-            self.push(finding);
-            return;
-        }
-        for (position, e) in expected.iter().enumerate() {
-            let port = &mut self.function.inputs[position];
-            port.source = Some(source(e, self.signature));
-            let name = port.name.clone();
-            if let Some(evidence) = mismatch(e, &port.dtype, &port.shape) {
-                self.push(
-                    error(
-                        "readings-disagree",
-                        format!("input {position} is not what the graph signature says"),
-                    )
-                    .about(name)
-                    .with_evidence(evidence),
-                );
-            }
-        }
-    }
-
-    /// Every value that `forward` returns must be an output.
-    fn outputs(&mut self) {
-        let returned: Vec<&Output> = self.program.returns().collect();
-        let outputs = &self.function.outputs;
-        if returned.len() == outputs.len() {
-            return;
-        }
-        if returned.len() < outputs.len() {
-            let finding = extra_outputs(self.program, returned.len(), outputs.len());
-            self.push(finding);
-            return;
-        }
-        if self.shadow_of_a_state().is_some() && returned.len() == outputs.len() + 1 {
-            return; // told by `shadowed`
-        }
-        let fates = return_fates(self.program, self.signature);
-        let mut finding = error(
-            "output-vanished",
-            format!(
-                "forward returns {}, the asset has {}",
-                text::count(returned.len(), "value"),
-                text::count(outputs.len(), "output")
-            ),
-        );
-        for fate in fates.iter().filter_map(Fate::explain) {
-            finding = finding.with_evidence(fate);
-        }
-        let survivors: Vec<usize> = fates
-            .iter()
-            .enumerate()
-            .filter(|(_, f)| matches!(f, Fate::Output))
-            .map(|(i, _)| i)
-            .collect();
-        if survivors.len() == outputs.len() {
-            for (position, from) in survivors.iter().enumerate().filter(|(p, from)| p != *from) {
-                finding =
-                    finding.with_evidence(format!("position {position} now holds return {from}"));
-            }
-        }
-        self.push(finding.with_fix(output_fix(&fates)));
-    }
-
-    fn shadow_of_a_state(&self) -> Option<String> {
-        let given = self.signature.names.outputs.as_ref()?;
-        given
-            .iter()
-            .find(|o| self.function.states.iter().any(|s| &s.name == *o))
-            .cloned()
-    }
-
-    fn shadowed(&mut self) {
-        let Some(name) = self.shadow_of_a_state() else {
-            return;
+    /// Gives the states and inputs their sources, where the readings agree on how many there are.
+    fn ports(&mut self, role: &str, expected: &[Expected<'_>]) {
+        let sources: Vec<Source> = expected.iter().map(|e| source(e, self.signature)).collect();
+        let mut ports: Vec<PortMut<'_>> = match role {
+            "state" => self
+                .function
+                .states
+                .iter_mut()
+                .map(PortMut::of_state)
+                .collect(),
+            _ => self
+                .function
+                .inputs
+                .iter_mut()
+                .map(PortMut::of_input)
+                .collect(),
         };
-        let state = self.function.states.iter().find(|s| s.name == name);
-        let source = state
-            .and_then(|s| s.source.as_ref())
-            .map(ToString::to_string)
-            .unwrap_or_default();
-        let returned = self.program.returns().count();
-        let finding = error(
-            "duplicate-or-shadowed-name",
-            format!(
-                "{} is a state and an output: {returned} returned, {} in the asset",
-                text::name(&name),
-                self.function.outputs.len()
-            ),
-        )
-        .about(&name)
-        .with_evidence("the output is gone, and its value is written into the state of that name")
-        .with_evidence(format!(
-            "the state is {source}, which is meant to hold another value"
-        ))
-        .with_fix("give the output another name in output_names");
-        self.push(finding);
+        let mut findings = Vec::new();
+        if expected.len() != ports.len() {
+            let names: Vec<String> = ports.iter().map(|p| p.name.to_owned()).collect();
+            let there: Vec<String> = sources.iter().map(Source::to_string).collect();
+            findings.push(disagreement(role, &there, &names));
+        } else {
+            for (position, (port, e)) in ports.iter_mut().zip(expected).enumerate() {
+                let source = &sources[position];
+                *port.source = Some(source.clone());
+                if let Some(evidence) = mismatch(e, port.dtype, port.shape) {
+                    let message = format!("{role} {position} is not what the graph signature says");
+                    let finding = error("readings-disagree", message);
+                    findings.push(finding.about(port.name).with_evidence(evidence));
+                }
+                let written = !matches!(port.access, Some(Access::ReadOnly | Access::Unused));
+                if let (Some(access), false) = (port.access, written) {
+                    findings.push(not_written(port.name, position, access, source, e));
+                }
+            }
+        }
+        for finding in findings {
+            self.push(finding);
+        }
     }
 
     /// Inputs and mutated arguments must come in the order of `forward`'s parameters.
@@ -270,210 +158,6 @@ impl Join<'_> {
             )
             .with_fix("write the example's kwargs in the order of forward's parameters"),
         );
-    }
-
-    fn name_order(&mut self) {
-        let states: Vec<(String, String)> =
-            named(self.function.states.iter().map(|s| (&s.name, &s.source)));
-        let inputs: Vec<(String, String)> =
-            named(self.function.inputs.iter().map(|s| (&s.name, &s.source)));
-        let outputs = self.returned_names();
-        for (role, field, ports) in [
-            ("state", "state_names", states),
-            ("input", "input_names", inputs),
-            ("output", "output_names", outputs),
-        ] {
-            let names: Vec<&str> = ports.iter().map(|p| p.0.as_str()).collect();
-            let sources: Vec<&str> = ports.iter().map(|p| p.1.as_str()).collect();
-            let moved = names::misplaced(&names, &sources);
-            if moved.is_empty() {
-                continue;
-            }
-            self.push(name_order_finding(
-                role,
-                field,
-                &names,
-                &sources,
-                &moved,
-                self.signature,
-            ));
-        }
-    }
-
-    /// Outputs with the key under which `forward` returns them, where all are returned under keys.
-    fn returned_names(&self) -> Vec<(String, String)> {
-        let returned: Vec<&Output> = self.program.returns().collect();
-        let keyed = |o: &&Output| o.path.as_deref().is_some_and(|p| p.contains(['\'', '.']));
-        let given = self.signature.names.outputs.is_some();
-        if !given || returned.len() != self.function.outputs.len() || !returned.iter().all(keyed) {
-            return Vec::new();
-        }
-        let names = self.function.outputs.iter().map(|o| o.name.clone());
-        names
-            .zip(returned.iter().map(|o| o.path.clone().unwrap_or_default()))
-            .collect()
-    }
-
-    fn default_names(&mut self) {
-        let given = &self.signature.names;
-        let mut parts = Vec::new();
-        let mut evidence = Vec::new();
-        let f = &*self.function;
-        let mut left_out =
-            |given: bool, field: &'static str, ports: Vec<(String, Option<String>)>, role: &str| {
-                if given || ports.is_empty() {
-                    return;
-                }
-                parts.push(field);
-                for (i, (name, source)) in ports.iter().enumerate() {
-                    let name = text::name(name);
-                    evidence.push(match source {
-                        Some(source) => format!("{role} {i}: {name} is {source}"),
-                        None => format!("{role} {i}: {name} is a name nobody chose"),
-                    });
-                }
-            };
-        let states = f
-            .states
-            .iter()
-            .map(|s| (s.name.clone(), s.source.as_ref().map(Source::to_string)));
-        left_out(
-            given.states.is_some(),
-            "state_names",
-            states.collect(),
-            "state",
-        );
-        let inputs = f
-            .inputs
-            .iter()
-            .map(|s| (s.name.clone(), s.source.as_ref().map(Source::to_string)));
-        left_out(
-            given.inputs.is_some(),
-            "input_names",
-            inputs.collect(),
-            "input",
-        );
-        let outputs = f.outputs.iter().map(|s| (s.name.clone(), None));
-        left_out(
-            given.outputs.is_some(),
-            "output_names",
-            outputs.collect(),
-            "output",
-        );
-        if parts.is_empty() {
-            return;
-        }
-        let mut finding = Finding::new(
-            "default-names",
-            Stage::Contract,
-            Severity::Warning,
-            format!(
-                "{} left to PyTorch's tracer, whose names move between versions",
-                text::list(&parts)
-            ),
-        );
-        finding.evidence = evidence;
-        self.push(finding.with_fix(format!(
-            "give {} in the recipe; [] says there are none",
-            text::list(&parts)
-        )));
-    }
-
-    /// An empty list of names asserts that there is nothing to name.
-    fn unexpected(&mut self, states: &[Expected<'_>]) {
-        let given = &self.signature.names;
-        let empty = |names: &Option<Vec<String>>| names.as_ref().is_some_and(Vec::is_empty);
-        let f = &*self.function;
-        let mut findings = Vec::new();
-        if empty(&given.states) && !f.states.is_empty() {
-            let mut finding = unexpected("state", f.states.len());
-            for (i, (state, e)) in f.states.iter().zip(states).enumerate() {
-                let site = e.placeholder.sites.last();
-                let written =
-                    site.map_or_else(String::new, |s| format!(", written at {}", s.describe()));
-                let source = source(e, self.signature);
-                let name = text::name(&state.name);
-                finding = finding.with_evidence(format!("state {i}: {name} is {source}{written}"));
-            }
-            findings.push(finding);
-        }
-        for (role, names, ports) in [
-            ("input", &given.inputs, &f.inputs),
-            ("output", &given.outputs, &f.outputs),
-        ] {
-            if empty(names) && !ports.is_empty() {
-                let names: Vec<_> = ports.iter().map(|p| text::name(&p.name)).collect();
-                findings.push(unexpected(role, ports.len()).with_evidence(text::list(&names)));
-            }
-        }
-        for finding in findings {
-            self.push(finding);
-        }
-    }
-
-    fn promoted(&mut self, states: &[Expected<'_>]) {
-        let named = self.signature.names.states.is_some();
-        for (position, e) in states.iter().enumerate() {
-            if e.placeholder.kind != "user_input" {
-                continue;
-            }
-            let severity = if named {
-                Severity::Advice
-            } else {
-                Severity::Warning
-            };
-            let mut finding = promoted_input(e, position, severity);
-            if e.placeholder.sites.is_empty() {
-                finding.evidence.extend(self.unset_buffers());
-            }
-            self.push(finding);
-        }
-    }
-
-    /// Buffers that forward creates or sets for the first time: torch takes such a write for one to the
-    /// argument that is bound to the name.
-    fn unset_buffers(&self) -> Vec<String> {
-        let observed = self.signature.observed.iter().flat_map(|o| &o.changed);
-        observed
-            .filter(|c| c.kind == "buffer" && c.appeared)
-            .map(|c| {
-                format!(
-                    "cause: buffer {} is None or absent when the module is exported",
-                    c.name
-                )
-            })
-            .collect()
-    }
-
-    fn narrowed(&mut self) {
-        let narrowed: Vec<(String, String, String)> = self
-            .function
-            .states
-            .iter()
-            .filter_map(|s| {
-                let source = s.source.as_ref()?;
-                let wide = matches!(
-                    source.dtype.as_str(),
-                    "int64" | "float64" | "uint64" | "complex128"
-                );
-                (wide && source.dtype != s.dtype)
-                    .then(|| (s.name.clone(), source.dtype.clone(), s.dtype.clone()))
-            })
-            .collect();
-        for (name, from, to) in narrowed {
-            self.push(
-                Finding::new(
-                    "int64-narrowed",
-                    Stage::Contract,
-                    Severity::Advice,
-                    format!("state is {from} in torch and {to} in the asset"),
-                )
-                .about(name)
-                .with_fix(format!(
-                    "a consumer must allocate {to}; use {to} in the module to make both agree"
-                )),
-            );
-        }
     }
 
     fn aliases(&mut self) {
@@ -516,60 +200,36 @@ impl Join<'_> {
             );
         }
     }
+}
 
-    /// Whatever eager PyTorch changes must be a state.
-    fn eager(&mut self) {
-        let Some(observed) = &self.signature.observed else {
-            return;
-        };
-        if let Some(message) = &observed.error {
-            self.push(
-                error(
-                    "eager-refuses",
-                    "eager PyTorch refuses the example, so nothing can be compared with it",
-                )
-                .with_evidence(message.clone()),
-            );
-            return;
+/// The part that states and inputs have in common.
+struct PortMut<'a> {
+    name: &'a str,
+    dtype: &'a str,
+    shape: &'a [Dim],
+    /// `None` for an input.
+    access: Option<Access>,
+    source: &'a mut Option<Source>,
+}
+
+impl<'a> PortMut<'a> {
+    fn of_state(state: &'a mut State) -> Self {
+        PortMut {
+            name: &state.name,
+            dtype: &state.dtype,
+            shape: &state.shape,
+            access: Some(state.access),
+            source: &mut state.source,
         }
-        let states: Vec<&Source> = self
-            .function
-            .states
-            .iter()
-            .filter_map(|s| s.source.as_ref())
-            .collect();
-        let is_state = |name: &str| {
-            states
-                .iter()
-                .any(|s| s.kind == SourceKind::Buffer && s.names().any(|n| n == name))
-        };
-        let mirrors_a_state = |name: &str| {
-            self.signature
-                .aliases
-                .iter()
-                .any(|g| g.iter().any(|n| n == name) && g.iter().any(|n| is_state(n)))
-        };
-        let lost: Vec<_> = observed
-            .changed
-            .iter()
-            .filter(|c| !is_state(&c.name) && !mirrors_a_state(&c.name))
-            .cloned()
-            .collect();
-        let training_only = observed.mode == "train" && !self.signature.training;
-        let total = self.function.states.len();
-        if training_only {
-            self.push(
-                Finding::new(
-                    "training-mode",
-                    Stage::Contract,
-                    Severity::Advice,
-                    "the recipe hands the module over in training mode; it was exported in evaluation mode",
-                )
-                .with_fix("call .eval() in the recipe, or give training=True"),
-            );
-        }
-        for changed in lost {
-            self.push(lost_write(&changed, total, training_only));
+    }
+
+    fn of_input(port: &'a mut Port) -> Self {
+        PortMut {
+            name: &port.name,
+            dtype: &port.dtype,
+            shape: &port.shape,
+            access: None,
+            source: &mut port.source,
         }
     }
 }
@@ -600,14 +260,6 @@ pub(crate) fn source(e: &Expected<'_>, signature: &FunctionSignature) -> Source 
         dtype: e.placeholder.dtype.clone().unwrap_or_default(),
         aliases,
     }
-}
-
-fn named<'a>(
-    ports: impl Iterator<Item = (&'a String, &'a Option<Source>)>,
-) -> Vec<(String, String)> {
-    ports
-        .filter_map(|(name, source)| Some((name.clone(), source.as_ref()?.name.clone())))
-        .collect()
 }
 
 fn error(id: &'static str, message: impl Into<String>) -> Finding {
