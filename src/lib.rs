@@ -7,6 +7,7 @@
 //! - [`report`]: findings and how they are shown
 //! - [`convert`]: the worker process that runs PyTorch and the converter, and who watches it
 //! - [`contract`]: the ordered input, state and output contract, and its comparison
+//! - [`runtime`]: execution of assets
 //! - [`asset`]: the `.aimodel` directory and the bytecode inside
 //! - [`ir`]: typed graphs and ops, read from printed IR or from an asset
 //! - [`text`]: names from untrusted files, made safe to print
@@ -23,4 +24,5 @@ pub mod manifest;
 #[cfg(feature = "python")]
 pub mod python;
 pub mod report;
+pub mod runtime;
 pub mod text;

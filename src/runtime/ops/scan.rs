@@ -1,0 +1,48 @@
+//! Running sums, products and extremes.
+
+use super::cast::cast;
+use super::scalar::{dispatch, Combiner, Scalar};
+use super::unary::compute_type;
+use super::{around, axis, Call, Kernel};
+use crate::runtime::dtype::Class;
+use crate::runtime::tensor::{OpResult, Tensor};
+
+fn scan(call: &mut Call<'_>) -> OpResult<Tensor> {
+    let how = match call.word("scan_op")? {
+        "sum" => Combiner::Add,
+        "product" => Combiner::Mul,
+        "min" => Combiner::Min,
+        "max" => Combiner::Max,
+        other => return Err(format!("unknown combiner {other}")),
+    };
+    let backwards = call.arg(2)?.int()? != 0;
+    let t = call.take(0)?;
+    let a = axis(call.arg(1)?.int()?, t.rank())?;
+    let (own, wide) = (t.dtype(), compute_type(t.dtype()));
+    if !matches!(own.class(), Class::Float | Class::Complex) {
+        return Err(format!("a scan of {own}"));
+    }
+    how.check(wide)?;
+    let mut t = cast(&t, wide)?.contiguous()?;
+    t.make_unique()?;
+    let (outer, n, inner) = around(t.dims(), a);
+    dispatch!(wide, T => {
+        let values = t.data_mut::<T>()?;
+        for o in 0..outer {
+            for i in 0..inner {
+                let at = |k: usize| (o * n + if backwards { n - 1 - k } else { k }) * inner + i;
+                let mut acc = None;
+                for k in 0..n {
+                    let v = values[at(k)].widen();
+                    let next = acc.map_or(v, |a| T::combine(how, a, v));
+                    values[at(k)] = T::narrow(next);
+                    acc = Some(next);
+                }
+            }
+        }
+        Ok::<(), String>(())
+    })?;
+    cast(&t, own)
+}
+
+pub const OPS: &[(&str, Kernel)] = &[("scan", Kernel::One(scan))];

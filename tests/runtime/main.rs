@@ -1,0 +1,4 @@
+//! The runtime against recorded calls.
+
+mod cases;
+mod conformance;
