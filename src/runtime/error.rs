@@ -105,7 +105,12 @@ pub enum RunError {
         port: String,
     },
     /// A value the function does not know.
-    #[error("function {} has no {kind} {}; it has {}", name(function), name(port), list(known))]
+    #[error(
+        "function {} has no {kind} {}; it has {}",
+        name(function),
+        name(port),
+        list(known)
+    )]
     Unknown {
         /// The function.
         function: String,
@@ -117,7 +122,11 @@ pub enum RunError {
         known: Vec<String>,
     },
     /// A value given twice.
-    #[error("function {}: {kind} {} is given more than once", name(function), name(port))]
+    #[error(
+        "function {}: {kind} {} is given more than once",
+        name(function),
+        name(port)
+    )]
     Duplicate {
         /// The function.
         function: String,
@@ -127,7 +136,11 @@ pub enum RunError {
         port: String,
     },
     /// A value of another element type.
-    #[error("function {}: {kind} {} is {found}, expected {expected}; values are never converted", name(function), name(port))]
+    #[error(
+        "function {}: {kind} {} is {found}, expected {expected}; values are never converted",
+        name(function),
+        name(port)
+    )]
     DType {
         /// The function.
         function: String,
@@ -155,7 +168,13 @@ pub enum RunError {
         expected: Vec<Option<u64>>,
     },
     /// A value of another shape.
-    #[error("function {}: {kind} {} has shape {}, expected {}", name(function), name(port), shape(found), extents(expected))]
+    #[error(
+        "function {}: {kind} {} has shape {}, expected {}",
+        name(function),
+        name(port),
+        shape(found),
+        extents(expected)
+    )]
     Shape {
         /// The function.
         function: String,

@@ -60,7 +60,10 @@ impl<'m> Exec<'m> {
     pub fn new(routines: &'m [Routine], states: Vec<Tensor>) -> Exec<'m> {
         Exec {
             routines,
-            shapes: states.iter().map(|t| (t.dtype(), t.dims().into())).collect(),
+            shapes: states
+                .iter()
+                .map(|t| (t.dtype(), t.dims().into()))
+                .collect(),
             states: states.into_iter().map(Some).collect(),
             graph: "",
             depth: 0,
@@ -107,7 +110,9 @@ impl<'m> Exec<'m> {
         let routines = self.routines;
         let routine = routines.get(index).ok_or("no such graph")?;
         if args.len() != routine.args.len() {
-            return Err(format!("{} arguments, expected {}", args.len(), routine.args.len()).into());
+            return Err(
+                format!("{} arguments, expected {}", args.len(), routine.args.len()).into(),
+            );
         }
         let mut handles: SmallVec<[usize; 8]> = SmallVec::new();
         for (i, (value, wanted)) in args.iter().zip(&routine.args).enumerate() {
@@ -120,7 +125,11 @@ impl<'m> Exec<'m> {
                 }
                 (Val::Handle(h), None) => handles.push(*h),
                 (Val::Token | Val::Sparse(_), None) => {}
-                _ => return Err(format!("argument {i} of {} is of another kind", routine.name).into()),
+                _ => {
+                    return Err(
+                        format!("argument {i} of {} is of another kind", routine.name).into(),
+                    )
+                }
             }
         }
         let outer = std::mem::replace(&mut self.graph, &routine.name);
@@ -259,10 +268,9 @@ impl<'m> Exec<'m> {
                         break forwarded;
                     }
                     // An empty body executes nothing, yet it must end.
-                    self.steps = self
-                        .steps
-                        .checked_sub(1)
-                        .ok_or_else(|| format!("more than {MAX_STEPS} steps: a loop does not end"))?;
+                    self.steps = self.steps.checked_sub(1).ok_or_else(|| {
+                        format!("more than {MAX_STEPS} steps: a loop does not end")
+                    })?;
                     state = self.code(body, forwarded, env, constants)?;
                 }
             }
@@ -281,8 +289,12 @@ impl<'m> Exec<'m> {
                 let indices = tensor(values.pop().ok_or("too few operands")?)?.contiguous()?;
                 let input = tensor(values.pop().ok_or("too few operands")?)?;
                 match how {
-                    How::Known(how) => vec![Val::Tensor(scatter_nd(input, &indices, &updates, *how)?)],
-                    How::Code(_) => return Err("combines updates in a way that is not known".into()),
+                    How::Known(how) => {
+                        vec![Val::Tensor(scatter_nd(input, &indices, &updates, *how)?)]
+                    }
+                    How::Code(_) => {
+                        return Err("combines updates in a way that is not known".into())
+                    }
                 }
             }
             Kind::CreateToken => vec![Val::Token],

@@ -127,7 +127,11 @@ impl Model {
 
     /// The names of the functions, in file order.
     pub fn function_names(&self) -> Vec<&str> {
-        self.program.functions.iter().map(|f| f.name.as_str()).collect()
+        self.program
+            .functions
+            .iter()
+            .map(|f| f.name.as_str())
+            .collect()
     }
 
     /// The function with this name.
@@ -143,7 +147,11 @@ impl Model {
             }),
             None => Err(RunError::UnknownFunction {
                 wanted: name.into(),
-                known: self.function_names().iter().map(ToString::to_string).collect(),
+                known: self
+                    .function_names()
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect(),
             }),
         }
     }
@@ -153,7 +161,9 @@ impl Model {
 fn port(attrs: &AttrDict, ty: &Type, fallback: String) -> Result<Port, String> {
     let name = attrs.get("coreai.name").and_then(|a| a.as_str());
     let name = name.map_or(fallback, str::to_string);
-    let tensor = ty.as_tensor().ok_or_else(|| format!("{name} is {ty}, which cannot be given"))?;
+    let tensor = ty
+        .as_tensor()
+        .ok_or_else(|| format!("{name} is {ty}, which cannot be given"))?;
     let dtype = DType::from_element(tensor.element)
         .ok_or_else(|| format!("{name} is {ty}, whose elements cannot be given"))?;
     Ok(Port {
@@ -193,7 +203,8 @@ fn signature(graph: &Graph, routine: usize) -> Result<Signature, String> {
             continue;
         }
         s.results.push(Some(s.outputs.len()));
-        s.outputs.push(port(&result.attrs, &result.ty, format!("result{i}"))?);
+        s.outputs
+            .push(port(&result.attrs, &result.ty, format!("result{i}"))?);
     }
     Ok(s)
 }
@@ -350,7 +361,11 @@ impl Function {
         let mut bound = vec![None; ports.len()];
         for (i, name) in given.iter().enumerate() {
             let own = |(_, p): &(usize, &Port)| p.name == *name;
-            let free = ports.iter().enumerate().filter(own).find(|(j, _)| bound[*j].is_none());
+            let free = ports
+                .iter()
+                .enumerate()
+                .filter(own)
+                .find(|(j, _)| bound[*j].is_none());
             match free {
                 Some((j, _)) => bound[j] = Some(i),
                 None if ports.iter().any(|p| p.name == *name) => {

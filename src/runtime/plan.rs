@@ -145,7 +145,10 @@ fn constant(dense: &Dense) -> OpResult<Tensor> {
 fn normalize(t: &mut Tensor) -> OpResult<()> {
     use super::dtype::Class;
     match t.dtype().class() {
-        Class::Bool => t.data_mut::<u8>()?.iter_mut().for_each(|b| *b = u8::from(*b != 0)),
+        Class::Bool => t
+            .data_mut::<u8>()?
+            .iter_mut()
+            .for_each(|b| *b = u8::from(*b != 0)),
         Class::Int { signed, bits } if bits < 8 => {
             let mask = (1u8 << bits) - 1;
             for b in t.data_mut::<u8>()? {
@@ -162,9 +165,30 @@ fn normalize(t: &mut Tensor) -> OpResult<()> {
 
 /// Short names of ops whose result is no larger than their operands together.
 const NO_LARGER: &[&str] = &[
-    "add", "cast", "concat", "divide", "equal", "floor_divide", "gather_nd", "get_shape", "greater",
-    "maximum", "minimum", "mul", "not", "reduce", "reshape", "shrink_dims", "slice", "sub", "where",
-    "broadcast_shapes", "expand_dims", "broadcasting_add", "broadcasting_mul", "broadcasting_sub",
+    "add",
+    "cast",
+    "concat",
+    "divide",
+    "equal",
+    "floor_divide",
+    "gather_nd",
+    "get_shape",
+    "greater",
+    "maximum",
+    "minimum",
+    "mul",
+    "not",
+    "reduce",
+    "reshape",
+    "shrink_dims",
+    "slice",
+    "sub",
+    "where",
+    "broadcast_shapes",
+    "expand_dims",
+    "broadcasting_add",
+    "broadcasting_mul",
+    "broadcasting_sub",
     "reduce_product",
 ];
 
@@ -238,7 +262,8 @@ impl<'m> Planner<'m> {
                     _ => return Err(what("no value".into())),
                 };
                 if let Some(result) = op.results.first() {
-                    constants[result.0 as usize] = Some(Val::Tensor(constant(dense).map_err(what)?));
+                    constants[result.0 as usize] =
+                        Some(Val::Tensor(constant(dense).map_err(what)?));
                 }
                 continue;
             }
@@ -331,7 +356,9 @@ impl<'m> Planner<'m> {
                 [end] if end.operands == [b] => Some(Combiner::Replace),
                 [one, end] if end.operands == one.results => {
                     let name = one.name.strip_prefix("coreai.")?;
-                    let name = name.strip_prefix("decomposable.broadcasting_").unwrap_or(name);
+                    let name = name
+                        .strip_prefix("decomposable.broadcasting_")
+                        .unwrap_or(name);
                     let how = Combiner::from_op(name)?;
                     let swapped = how.commutes() && one.operands == [b, a];
                     (one.operands == [a, b] || swapped).then_some(how)
@@ -351,13 +378,7 @@ impl<'m> Planner<'m> {
     }
 
     /// Evaluates an instruction whose operands are constants.
-    fn fold(
-        &self,
-        body: &Body,
-        op: &Op,
-        instr: &Instr,
-        constants: &mut [Option<Val>],
-    ) -> bool {
+    fn fold(&self, body: &Body, op: &Op, instr: &Instr, constants: &mut [Option<Val>]) -> bool {
         if instr.results.len() != 1 {
             return false;
         }
@@ -366,9 +387,7 @@ impl<'m> Planner<'m> {
         if short == "get_shape" {
             let ty = op.operands.first().map(|v| body.ty(*v));
             let dims: Option<Vec<i64>> = match ty {
-                Some(Type::Tensor(t)) => {
-                    t.dims.iter().map(|d| i64::try_from((*d)?).ok()).collect()
-                }
+                Some(Type::Tensor(t)) => t.dims.iter().map(|d| i64::try_from((*d)?).ok()).collect(),
                 _ => None,
             };
             if let (Some(dims), Some(Some(d))) = (dims, instr.declared.first()) {
@@ -496,4 +515,3 @@ fn last_uses(body: &Body, block: &Block, code: &mut Code, constants: &[Option<Va
         }
     }
 }
-

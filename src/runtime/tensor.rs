@@ -74,9 +74,8 @@ impl Tensor {
         let bytes = count(shape)
             .and_then(|n| n.checked_mul(dtype.size()))
             .and_then(Buffer::zeroed);
-        let buffer = bytes.ok_or_else(|| {
-            TensorError(format!("no memory for {} of {dtype}", show(shape)))
-        })?;
+        let buffer = bytes
+            .ok_or_else(|| TensorError(format!("no memory for {} of {dtype}", show(shape))))?;
         Ok(Tensor::over(dtype, shape, buffer))
     }
 

@@ -102,7 +102,11 @@ pub fn doubles(t: &Tensor) -> Vec<f64> {
 /// The largest difference, or the first one beyond the tolerance.
 fn compare(ours: &Tensor, theirs: &Tensor, tolerance: Tolerance) -> Result<f64, String> {
     if ours.shape() != theirs.shape() {
-        return Err(format!("shape {:?}, expected {:?}", ours.shape(), theirs.shape()));
+        return Err(format!(
+            "shape {:?}, expected {:?}",
+            ours.shape(),
+            theirs.shape()
+        ));
     }
     let mut worst = 0f64;
     for (i, (a, b)) in doubles(ours).into_iter().zip(doubles(theirs)).enumerate() {
@@ -124,9 +128,8 @@ fn agrees(
     tolerance: impl Fn(&str) -> Tolerance,
     worst: &mut Worst,
 ) -> Result<(), String> {
-    let [interpreter, torch] = references.map(|r| {
-        r.map(|r| compare(ours, &r, tolerance(ours.dtype().name())))
-    });
+    let [interpreter, torch] =
+        references.map(|r| r.map(|r| compare(ours, &r, tolerance(ours.dtype().name()))));
     if let Some(Ok(d)) = &interpreter {
         worst.interpreter = worst.interpreter.max(*d);
     }
@@ -141,20 +144,36 @@ fn agrees(
     }
 }
 
+/// The case's model: in its directory, or beside it under the case's name.
+fn model(dir: &Path) -> PathBuf {
+    let inside = dir.join("model.aimodel");
+    if inside.exists() {
+        return inside;
+    }
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    dir.with_file_name(format!("{name}.aimodel"))
+}
+
 /// Runs every call of the case in a directory; says what is the first difference.
 pub fn run(dir: &Path, tolerance: Option<fn(&str, &str) -> Tolerance>) -> Result<Worst, String> {
     let read = |name: &str| std::fs::read(dir.join(name)).map_err(|e| format!("{name}: {e}"));
     let case: Case = serde_json::from_slice(&read("case.json")?).map_err(|e| e.to_string())?;
     let files = Files {
-        model: dir.join("model.aimodel"),
+        model: model(dir),
         data: read("io.bin")?,
         case,
     };
     let (rtol, atol) = (files.case.rtol, files.case.atol);
-    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = dir
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let tolerance = |dtype: &str| tolerance.map_or(Tolerance { rtol, atol }, |t| t(&name, dtype));
     let model = Model::load(&files.model).map_err(|e| e.to_string())?;
-    let function = model.function(&files.case.function).map_err(|e| e.to_string())?;
+    let function = model
+        .function(&files.case.function)
+        .map_err(|e| e.to_string())?;
     let mut worst = Worst::default();
     let mut states: Vec<(String, Tensor)> = Vec::new();
     for (i, call) in files.case.calls.iter().enumerate() {
@@ -165,7 +184,9 @@ pub fn run(dir: &Path, tolerance: Option<fn(&str, &str) -> Tolerance>) -> Result
             && (given.is_empty() || {
                 let before = files.tensors(&files.case.calls[i - 1].state_out);
                 let mut pairs = given.iter().map(|(n, t)| {
-                    before.iter().any(|(m, b)| n == m && t.bytes() == b.bytes() && t.shape() == b.shape())
+                    before
+                        .iter()
+                        .any(|(m, b)| n == m && t.bytes() == b.bytes() && t.shape() == b.shape())
                 });
                 pairs.all(|same| same)
             });
@@ -173,7 +194,8 @@ pub fn run(dir: &Path, tolerance: Option<fn(&str, &str) -> Tolerance>) -> Result
             states = given;
         }
         let result = {
-            let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
+            let inputs: Vec<(&str, &Tensor)> =
+                inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
             let mut states: Vec<(&str, &mut Tensor)> =
                 states.iter_mut().map(|(n, t)| (n.as_str(), t)).collect();
             function.run(&inputs, &mut states, &mut [])
@@ -185,20 +207,23 @@ pub fn run(dir: &Path, tolerance: Option<fn(&str, &str) -> Tolerance>) -> Result
             (Ok(outputs), false) => outputs,
         };
         let find = |list: &[Value], name: &str| {
-            list.iter().find(|v| v.name == name).map(|v| files.tensor(v))
+            list.iter()
+                .find(|v| v.name == name)
+                .map(|v| files.tensor(v))
         };
         for (name, ours) in &outputs {
             let references = [find(&call.out, name), find(&call.torch_out, name)];
             let what = format!("call {i}: output {name}");
-            agrees(&what, ours, references, &tolerance, &mut worst)?;
+            agrees(&what, ours, references, tolerance, &mut worst)?;
         }
-        for v in call.out.iter().filter(|v| outputs.iter().all(|o| o.0 != v.name)) {
+        let absent = |v: &&Value| outputs.iter().all(|o| o.0 != v.name);
+        if let Some(v) = call.out.iter().find(absent) {
             return Err(format!("call {i}: output {} is missing", v.name));
         }
         for (name, ours) in &states {
             let references = [find(&call.state_out, name), find(&call.torch_state, name)];
             let what = format!("call {i}: state {name}");
-            agrees(&what, ours, references, &tolerance, &mut worst)?;
+            agrees(&what, ours, references, tolerance, &mut worst)?;
         }
     }
     Ok(worst)

@@ -66,11 +66,7 @@ pub(super) fn zip<T: Pod, U: Pod>(
 pub(super) fn operands(call: &mut Call<'_>, broadcast: bool) -> OpResult<(Tensor, Tensor)> {
     let (a, b) = (call.take(0)?, call.take(1)?);
     if a.dtype() != b.dtype() {
-        return Err(format!(
-            "operands of types {} and {}",
-            a.dtype(),
-            b.dtype()
-        ));
+        return Err(format!("operands of types {} and {}", a.dtype(), b.dtype()));
     }
     if a.dims() == b.dims() {
         return Ok((a, b));

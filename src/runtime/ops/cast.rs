@@ -154,7 +154,9 @@ fn to_float(t: &Tensor, to: DType) -> OpResult<Tensor> {
     match to {
         DType::F64 => from_real!(t, out, f64, v, int v as f64, float v),
         DType::F32 => from_real!(t, out, f32, v, int v as f32, float v as f32),
-        DType::F16 => from_real!(t, out, f16, v, int f16::from_f64(v as f64), float f16::from_f64(v)),
+        DType::F16 => {
+            from_real!(t, out, f16, v, int f16::from_f64(v as f64), float f16::from_f64(v))
+        }
         DType::BF16 => {
             from_real!(t, out, bf16, v, int bf16::from_f64(v as f64), float bf16::from_f64(v))
         }

@@ -55,11 +55,7 @@ fn select(call: &mut Call<'_>, broadcast: bool) -> OpResult<Tensor> {
         return Err(format!("the condition is {}, expected bool", c.dtype()));
     }
     if a.dtype() != b.dtype() {
-        return Err(format!(
-            "a choice between {} and {}",
-            a.dtype(),
-            b.dtype()
-        ));
+        return Err(format!("a choice between {} and {}", a.dtype(), b.dtype()));
     }
     if c.dims() != a.dims() || a.dims() != b.dims() {
         if !broadcast {
@@ -107,11 +103,26 @@ fn choose<T: bytemuck::Pod>(c: &Tensor, a: &Tensor, b: &Tensor) -> OpResult<Tens
 
 pub const OPS: &[(&str, Kernel)] = &[
     ("equal", Kernel::One(|call| equal(operands(call, false)?))),
-    ("not_equal", Kernel::One(|call| not_equal(operands(call, false)?))),
-    ("greater", Kernel::One(|call| greater(operands(call, false)?))),
+    (
+        "not_equal",
+        Kernel::One(|call| not_equal(operands(call, false)?)),
+    ),
+    (
+        "greater",
+        Kernel::One(|call| greater(operands(call, false)?)),
+    ),
     ("where", Kernel::One(|call| select(call, false))),
-    ("broadcasting_equal", Kernel::One(|call| equal(operands(call, true)?))),
-    ("broadcasting_not_equal", Kernel::One(|call| not_equal(operands(call, true)?))),
-    ("broadcasting_greater", Kernel::One(|call| greater(operands(call, true)?))),
+    (
+        "broadcasting_equal",
+        Kernel::One(|call| equal(operands(call, true)?)),
+    ),
+    (
+        "broadcasting_not_equal",
+        Kernel::One(|call| not_equal(operands(call, true)?)),
+    ),
+    (
+        "broadcasting_greater",
+        Kernel::One(|call| greater(operands(call, true)?)),
+    ),
     ("broadcasting_where", Kernel::One(|call| select(call, true))),
 ];

@@ -25,7 +25,11 @@ fn create(call: &mut Call<'_>) -> OpResult<Tensor> {
     }
     fn join<T: Pod>(re: &Tensor, im: &Tensor, out: &mut Tensor) -> OpResult<()> {
         let (re, im) = (re.data::<T>()?, im.data::<T>()?);
-        for (o, (r, i)) in out.data_mut::<T>()?.chunks_exact_mut(2).zip(re.iter().zip(im)) {
+        for (o, (r, i)) in out
+            .data_mut::<T>()?
+            .chunks_exact_mut(2)
+            .zip(re.iter().zip(im))
+        {
             o[0] = *r;
             o[1] = *i;
         }

@@ -13,7 +13,10 @@ use crate::runtime::DType;
 /// Extents of the blocks that make `dims` out of `blocks`.
 fn block_sizes(dims: &[usize], blocks: &[usize]) -> OpResult<Dims> {
     let fits = dims.len() == blocks.len()
-        && dims.iter().zip(blocks).all(|(d, b)| if *b == 0 { *d == 0 } else { d % b == 0 });
+        && dims
+            .iter()
+            .zip(blocks)
+            .all(|(d, b)| if *b == 0 { *d == 0 } else { d % b == 0 });
     if !fits {
         return Err(format!(
             "blocks of shape {} in shape {}",
@@ -21,7 +24,11 @@ fn block_sizes(dims: &[usize], blocks: &[usize]) -> OpResult<Dims> {
             shape(dims)
         ));
     }
-    Ok(dims.iter().zip(blocks).map(|(d, b)| (d / (*b).max(1)).max(1)).collect())
+    Ok(dims
+        .iter()
+        .zip(blocks)
+        .map(|(d, b)| (d / (*b).max(1)).max(1))
+        .collect())
 }
 
 /// Calls `f(element, block)` for every element in order.
@@ -56,7 +63,9 @@ fn each(dims: &[usize], sizes: &[usize], blocks: &[usize], mut f: impl FnMut(usi
 fn blockwise_shift_scale(call: &mut Call<'_>) -> OpResult<Tensor> {
     let (data, scale, first, second) = (call.arg(0)?, call.arg(1)?, call.arg(2)?, call.arg(3)?);
     let to = second.dtype();
-    if scale.dims() != first.dims() || scale.dims() != second.dims() || first.dtype() != data.dtype()
+    if scale.dims() != first.dims()
+        || scale.dims() != second.dims()
+        || first.dtype() != data.dtype()
     {
         return Err(format!(
             "scale {} {}, offsets {} {} and {} {}",
@@ -68,7 +77,9 @@ fn blockwise_shift_scale(call: &mut Call<'_>) -> OpResult<Tensor> {
             shape(second.dims())
         ));
     }
-    if !matches!(data.dtype().class(), Class::Int { .. } | Class::Float) || to.class() != Class::Float {
+    if !matches!(data.dtype().class(), Class::Int { .. } | Class::Float)
+        || to.class() != Class::Float
+    {
         return Err(format!("is not defined for {} to {to}", data.dtype()));
     }
     let blocks: Dims = scale.dims().into();
@@ -95,7 +106,13 @@ fn lut_to_dense(call: &mut Call<'_>) -> OpResult<Tensor> {
     let (indices, lut) = (call.arg(0)?.contiguous()?, call.arg(1)?.contiguous()?);
     let a = call.arg(2)?.int()?;
     let k = indices.rank();
-    let misfit = || format!("a table {} for indices {}", shape(lut.dims()), shape(indices.dims()));
+    let misfit = || {
+        format!(
+            "a table {} for indices {}",
+            shape(lut.dims()),
+            shape(indices.dims())
+        )
+    };
     if lut.rank() != k + 2 {
         return Err(misfit());
     }
@@ -112,7 +129,11 @@ fn lut_to_dense(call: &mut Call<'_>) -> OpResult<Tensor> {
         return Err(format!("an index beyond a table of {entries}"));
     }
     let mut dims: Dims = indices.dims().into();
-    let inner: usize = if k == 0 { 1 } else { dims[a + 1..].iter().product() };
+    let inner: usize = if k == 0 {
+        1
+    } else {
+        dims[a + 1..].iter().product()
+    };
     if k > 0 {
         dims[a] = dims[a].saturating_mul(width);
     } else if width != 1 {
@@ -148,7 +169,10 @@ fn sparse(values: &[Val]) -> OpResult<&Sparse> {
 }
 
 fn build_sparse(values: &[Val], _: &[Option<Declared>]) -> OpResult<Val> {
-    let (stored, mask) = (tensor(values, 0)?.contiguous()?, tensor(values, 1)?.contiguous()?);
+    let (stored, mask) = (
+        tensor(values, 0)?.contiguous()?,
+        tensor(values, 1)?.contiguous()?,
+    );
     let set = mask.ints()?.iter().filter(|b| **b != 0).count();
     if stored.rank() != 1 || stored.len() != set {
         return Err(format!(
@@ -178,7 +202,12 @@ fn sparse_to_dense(values: &[Val], _: &[Option<Declared>]) -> OpResult<Val> {
 fn lut_to_sparse(values: &[Val], _: &[Option<Declared>]) -> OpResult<Val> {
     let s = sparse(values)?;
     let lut = tensor(values, 1)?;
-    let scalar = lut.len() == lut.dims().get(lut.rank().wrapping_sub(2)).copied().unwrap_or(0);
+    let scalar = lut.len()
+        == lut
+            .dims()
+            .get(lut.rank().wrapping_sub(2))
+            .copied()
+            .unwrap_or(0);
     if !scalar {
         return Err(format!("a table {} for a sparse tensor", shape(lut.dims())));
     }
@@ -205,5 +234,8 @@ pub const OPS: &[(&str, Kernel)] = &[
     ("build_sparse_with_bitmask", Kernel::Values(build_sparse)),
     ("lut_to_dense", Kernel::One(lut_to_dense)),
     ("lut_to_sparse_with_bitmask", Kernel::Values(lut_to_sparse)),
-    ("sparse_with_bitmask_to_dense", Kernel::Values(sparse_to_dense)),
+    (
+        "sparse_with_bitmask_to_dense",
+        Kernel::Values(sparse_to_dense),
+    ),
 ];

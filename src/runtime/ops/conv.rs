@@ -10,7 +10,11 @@ use crate::runtime::DType;
 
 /// Positive integers, one for each spatial dimension.
 pub(super) fn extents(t: &Tensor, n: usize, least: usize, what: &str) -> OpResult<Vec<usize>> {
-    let values: Vec<usize> = t.ints()?.iter().map(|v| extent(*v)).collect::<OpResult<_>>()?;
+    let values: Vec<usize> = t
+        .ints()?
+        .iter()
+        .map(|v| extent(*v))
+        .collect::<OpResult<_>>()?;
     if values.len() != n || values.iter().any(|v| *v < least) {
         return Err(format!("{what} {values:?} for {n} dimensions"));
     }
@@ -74,7 +78,11 @@ fn operands(call: &Call<'_>, spatial: usize, groups: usize) -> OpResult<Shapes> 
     Ok(Shapes {
         spatial,
         groups,
-        wide: if x.dtype() == DType::F64 { DType::F64 } else { DType::F32 },
+        wide: if x.dtype() == DType::F64 {
+            DType::F64
+        } else {
+            DType::F32
+        },
     })
 }
 

@@ -31,9 +31,17 @@ fn nearest(call: &Call<'_>) -> OpResult<bool> {
 /// One dimension after the other: linear interpolation separates.
 fn interpolate(call: &mut Call<'_>) -> OpResult<Tensor> {
     let nearest = nearest(call)?;
-    let sizes: Dims = call.arg(1)?.ints()?.iter().map(|v| extent(*v)).collect::<OpResult<_>>()?;
+    let sizes: Dims = call
+        .arg(1)?
+        .ints()?
+        .iter()
+        .map(|v| extent(*v))
+        .collect::<OpResult<_>>()?;
     let floats = |i: usize| -> OpResult<Vec<f32>> {
-        Ok(cast(call.arg(i)?, DType::F32)?.contiguous()?.data::<f32>()?.to_vec())
+        Ok(cast(call.arg(i)?, DType::F32)?
+            .contiguous()?
+            .data::<f32>()?
+            .to_vec())
     };
     let (scale, offset) = (floats(2)?, floats(3)?);
     let t = call.arg(0)?.clone();
@@ -94,7 +102,8 @@ fn interpolate_coordinates(call: &mut Call<'_>) -> OpResult<Tensor> {
     let (t, points) = (call.arg(0)?, call.arg(1)?);
     let own = t.dtype();
     let k = t.rank();
-    if points.rank() != 2 || points.dims()[1] != k || t.is_empty() || own.class() == Class::Complex {
+    if points.rank() != 2 || points.dims()[1] != k || t.is_empty() || own.class() == Class::Complex
+    {
         return Err(format!(
             "points of shape {} in {own} {}",
             shape(points.dims()),
@@ -131,5 +140,8 @@ fn interpolate_coordinates(call: &mut Call<'_>) -> OpResult<Tensor> {
 
 pub const OPS: &[(&str, Kernel)] = &[
     ("interpolate", Kernel::One(interpolate)),
-    ("interpolate_coordinates", Kernel::One(interpolate_coordinates)),
+    (
+        "interpolate_coordinates",
+        Kernel::One(interpolate_coordinates),
+    ),
 ];

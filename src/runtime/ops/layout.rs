@@ -14,7 +14,12 @@ fn concat(call: &mut Call<'_>) -> OpResult<Tensor> {
             _ => t.contiguous(),
         }
     };
-    let parts: Vec<Tensor> = call.args.iter().skip(1).map(part).collect::<OpResult<_>>()?;
+    let parts: Vec<Tensor> = call
+        .args
+        .iter()
+        .skip(1)
+        .map(part)
+        .collect::<OpResult<_>>()?;
     let first = parts.first().ok_or("nothing to join")?;
     let (dtype, rank) = (first.dtype(), first.rank());
     let a = axis(call.arg(0)?.int()?, rank)?;
@@ -65,15 +70,16 @@ fn split(call: &mut Call<'_>) -> OpResult<Vec<Tensor>> {
         }
         let whole = total / size;
         if whole > call.results.len() {
-            return Err(format!(
-                "{whole} pieces for {} results",
-                call.results.len()
-            ));
+            return Err(format!("{whole} pieces for {} results", call.results.len()));
         }
         let rest = (total % size > 0).then_some(total % size);
         std::iter::repeat_n(size, whole).chain(rest).collect()
     } else {
-        wanted.ints()?.iter().map(|s| extent(*s)).collect::<OpResult<_>>()?
+        wanted
+            .ints()?
+            .iter()
+            .map(|s| extent(*s))
+            .collect::<OpResult<_>>()?
     };
     let sum = sizes.iter().try_fold(0usize, |n, s| n.checked_add(*s));
     if sum != Some(total) || sizes.len() != call.results.len() {

@@ -229,11 +229,15 @@ fn complex(
 fn batches(t: &Tensor) -> Vec<usize> {
     let outer = t.rank() - 2;
     let mut starts = Vec::new();
-    rows(&t.dims()[..outer], [&t.strides()[..outer]], |[at], n, [step]| {
-        for i in 0..n as isize {
-            starts.push((t.offset() as isize + at + i * step) as usize);
-        }
-    });
+    rows(
+        &t.dims()[..outer],
+        [&t.strides()[..outer]],
+        |[at], n, [step]| {
+            for i in 0..n as isize {
+                starts.push((t.offset() as isize + at + i * step) as usize);
+            }
+        },
+    );
     starts
 }
 
@@ -250,7 +254,10 @@ pub(super) fn batch_matmul(a: &Tensor, b: &Tensor) -> OpResult<Tensor> {
             shape(b.dims())
         )
     };
-    if rank < 2 || b.rank() != rank || b.dtype() != dtype || a.dims()[..rank - 2] != b.dims()[..rank - 2]
+    if rank < 2
+        || b.rank() != rank
+        || b.dtype() != dtype
+        || a.dims()[..rank - 2] != b.dims()[..rank - 2]
     {
         return Err(misfit());
     }
@@ -297,9 +304,15 @@ pub(super) fn batch_matmul(a: &Tensor, b: &Tensor) -> OpResult<Tensor> {
     };
     let negative = b.strides()[rank - 2..].iter().any(|s| *s < 0);
     let b = if negative { b.contiguous()? } else { b };
-    let (rs, cs) = (b.strides()[rank - 2] as usize, b.strides()[rank - 1] as usize);
+    let (rs, cs) = (
+        b.strides()[rank - 2] as usize,
+        b.strides()[rank - 1] as usize,
+    );
     // A dimension of one element has no stride to speak of.
-    let (rs, cs) = (if k == 1 { n.max(1) } else { rs }, if n == 1 { k.max(1) } else { cs });
+    let (rs, cs) = (
+        if k == 1 { n.max(1) } else { rs },
+        if n == 1 { k.max(1) } else { cs },
+    );
     let starts = batches(&b);
     let x = x.data::<f32>()?;
     let work = m.saturating_mul(k).saturating_mul(n);
@@ -309,16 +322,46 @@ pub(super) fn batch_matmul(a: &Tensor, b: &Tensor) -> OpResult<Tensor> {
         match b.dtype() {
             DType::F16 => {
                 let data = b.memory::<f16>()?;
-                widening(size, lhs, Matrix { data, start, rows: rs, cols: cs }, o)?;
+                widening(
+                    size,
+                    lhs,
+                    Matrix {
+                        data,
+                        start,
+                        rows: rs,
+                        cols: cs,
+                    },
+                    o,
+                )?;
             }
             DType::BF16 => {
                 let data = b.memory::<bf16>()?;
-                widening(size, lhs, Matrix { data, start, rows: rs, cols: cs }, o)?;
+                widening(
+                    size,
+                    lhs,
+                    Matrix {
+                        data,
+                        start,
+                        rows: rs,
+                        cols: cs,
+                    },
+                    o,
+                )?;
             }
             _ => {
                 let data = b.memory::<f32>()?;
-                let lhs = Matrix { data: lhs, start: 0, rows: k, cols: 1 };
-                let rhs = Matrix { data, start, rows: rs, cols: cs };
+                let lhs = Matrix {
+                    data: lhs,
+                    start: 0,
+                    rows: k,
+                    cols: 1,
+                };
+                let rhs = Matrix {
+                    data,
+                    start,
+                    rows: rs,
+                    cols: cs,
+                };
                 product(size, lhs, rhs, o, threads(work))?;
             }
         }

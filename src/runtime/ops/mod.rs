@@ -14,8 +14,8 @@ mod pad;
 mod pool;
 mod range;
 mod reduce;
-mod scan;
 mod scalar;
+mod scan;
 mod scatter;
 mod shape;
 mod slice;
@@ -68,7 +68,10 @@ impl Call<'_> {
     /// Argument `i`; whoever takes it leaves an empty tensor behind.
     pub fn take(&mut self, i: usize) -> OpResult<Tensor> {
         let arg = self.args.get_mut(i).ok_or("too few operands")?;
-        Ok(std::mem::replace(arg, Tensor::of::<u8>(DType::U8, &[0], &[])?))
+        Ok(std::mem::replace(
+            arg,
+            Tensor::of::<u8>(DType::U8, &[0], &[])?,
+        ))
     }
 
     /// Argument `i`.
@@ -147,7 +150,11 @@ pub(super) fn find(name: &str) -> Option<Kernel> {
 
 /// An axis in `-rank..rank` as a position.
 fn axis(value: i64, rank: usize) -> OpResult<usize> {
-    let wrapped = if value < 0 { value + rank as i64 } else { value };
+    let wrapped = if value < 0 {
+        value + rank as i64
+    } else {
+        value
+    };
     match usize::try_from(wrapped) {
         Ok(a) if a < rank => Ok(a),
         _ => Err(format!("axis {value} is outside a tensor of rank {rank}")),

@@ -24,7 +24,9 @@ fn source(i: i64, n: i64, mode: &str) -> OpResult<Option<i64>> {
     if (0..n).contains(&from) {
         Ok(Some(from))
     } else {
-        Err(format!("a {mode} border wider than a dimension of {n} allows"))
+        Err(format!(
+            "a {mode} border wider than a dimension of {n} allows"
+        ))
     }
 }
 

@@ -13,8 +13,11 @@ fn range(call: &mut Call<'_>) -> OpResult<Tensor> {
     }
     match dtype.class() {
         Class::Int { .. } => {
-            let (start, stop, step) =
-                (call.arg(0)?.int()?, call.arg(1)?.int()?, call.arg(2)?.int()?);
+            let (start, stop, step) = (
+                call.arg(0)?.int()?,
+                call.arg(1)?.int()?,
+                call.arg(2)?.int()?,
+            );
             if step == 0 {
                 return Err("a step of 0".into());
             }

@@ -33,9 +33,7 @@ fn fold<T: Scalar>(how: Combiner, init: T::Wide, row: &[T]) -> T::Wide {
                 .fold(T::zero(), |a, v| T::combine(how, a, v.widen()));
             acc = T::combine(how, acc, part);
         } else {
-            acc = block
-                .iter()
-                .fold(acc, |a, v| T::combine(how, a, v.widen()));
+            acc = block.iter().fold(acc, |a, v| T::combine(how, a, v.widen()));
         }
     }
     acc
@@ -158,9 +156,24 @@ fn argmax(call: &mut Call<'_>) -> OpResult<Tensor> {
 
 pub const OPS: &[(&str, Kernel)] = &[
     ("argmax", Kernel::One(argmax)),
-    ("reduce_max", Kernel::One(|c| reduce_axes(c, Combiner::Max, false))),
-    ("reduce_mean", Kernel::One(|c| reduce_axes(c, Combiner::Add, true))),
-    ("reduce_min", Kernel::One(|c| reduce_axes(c, Combiner::Min, false))),
-    ("reduce_product", Kernel::One(|c| reduce_axes(c, Combiner::Mul, false))),
-    ("reduce_sum", Kernel::One(|c| reduce_axes(c, Combiner::Add, false))),
+    (
+        "reduce_max",
+        Kernel::One(|c| reduce_axes(c, Combiner::Max, false)),
+    ),
+    (
+        "reduce_mean",
+        Kernel::One(|c| reduce_axes(c, Combiner::Add, true)),
+    ),
+    (
+        "reduce_min",
+        Kernel::One(|c| reduce_axes(c, Combiner::Min, false)),
+    ),
+    (
+        "reduce_product",
+        Kernel::One(|c| reduce_axes(c, Combiner::Mul, false)),
+    ),
+    (
+        "reduce_sum",
+        Kernel::One(|c| reduce_axes(c, Combiner::Add, false)),
+    ),
 ];

@@ -18,7 +18,12 @@ fn refuse_zero_divisors(how: Combiner, updates: &Tensor) -> OpResult<()> {
 }
 
 /// Combines `updates` into `t` at `indices` (rows of leading indices); later rows win.
-pub fn scatter_nd(t: Tensor, indices: &Tensor, updates: &Tensor, how: Combiner) -> OpResult<Tensor> {
+pub fn scatter_nd(
+    t: Tensor,
+    indices: &Tensor,
+    updates: &Tensor,
+    how: Combiner,
+) -> OpResult<Tensor> {
     let (at, inner) = places(t.dims(), indices)?;
     let q = indices.dims()[indices.rank() - 1];
     let lead = &indices.dims()[..indices.rank() - 1];

@@ -16,9 +16,8 @@ fn get_shape(call: &mut Call<'_>) -> OpResult<Tensor> {
 
 fn broadcast_shapes(call: &mut Call<'_>) -> OpResult<Tensor> {
     let to = call.declared()?.dtype;
-    let read = |i: usize| -> OpResult<Dims> {
-        call.arg(i)?.ints()?.iter().map(|d| extent(*d)).collect()
-    };
+    let read =
+        |i: usize| -> OpResult<Dims> { call.arg(i)?.ints()?.iter().map(|d| extent(*d)).collect() };
     let dims = broadcast_dims(&read(0)?, &read(1)?)?;
     let dims: Vec<i64> = dims.iter().map(|d| *d as i64).collect();
     cast(&Tensor::of(DType::I64, &[dims.len()], &dims)?, to)
@@ -95,7 +94,12 @@ fn shrink_dims(call: &mut Call<'_>) -> OpResult<Tensor> {
 }
 
 fn broadcast_to(call: &mut Call<'_>) -> OpResult<Tensor> {
-    let dims: Dims = call.arg(1)?.ints()?.iter().map(|d| extent(*d)).collect::<OpResult<_>>()?;
+    let dims: Dims = call
+        .arg(1)?
+        .ints()?
+        .iter()
+        .map(|d| extent(*d))
+        .collect::<OpResult<_>>()?;
     let t = call.take(0)?;
     broadcast_view(&t, &dims)
 }
@@ -135,7 +139,10 @@ fn transpose(call: &mut Call<'_>) -> OpResult<Tensor> {
         .iter()
         .map(|a| axis(*a, t.rank()))
         .collect::<OpResult<_>>()?;
-    axes(&order.iter().map(|a| *a as i64).collect::<Vec<_>>(), t.rank())?;
+    axes(
+        &order.iter().map(|a| *a as i64).collect::<Vec<_>>(),
+        t.rank(),
+    )?;
     let dims = order.iter().map(|i| t.dims()[*i]).collect();
     let strides = order.iter().map(|i| t.strides()[*i]).collect();
     Ok(t.view(dims, strides, t.offset()))

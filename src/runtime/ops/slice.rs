@@ -33,10 +33,7 @@ fn resolve(dims: &[usize], start: &[i64], end: &[i64], step: &[i64]) -> OpResult
         let wrap = |v: i64, low: i64| if v < low { v.saturating_add(n) } else { v };
         let (from, to) = match s {
             0 => return Err(format!("a step of 0 along dimension {i}")),
-            1.. => (
-                wrap(start[i], 0).clamp(0, n),
-                wrap(end[i], 0).clamp(0, n),
-            ),
+            1.. => (wrap(start[i], 0).clamp(0, n), wrap(end[i], 0).clamp(0, n)),
             _ if n == 0 => (0, 0),
             _ => (
                 wrap(start[i], 0).clamp(0, n - 1),
@@ -62,14 +59,22 @@ impl Region {
         for (i, s) in strides.iter().enumerate() {
             at += self.starts[i] as isize * s;
             // A single element needs no step, and a wild one would overflow.
-            steps.push(if self.dims[i] == 1 { 0 } else { self.steps[i] as isize * s });
+            steps.push(if self.dims[i] == 1 {
+                0
+            } else {
+                self.steps[i] as isize * s
+            });
         }
         (steps, at as usize)
     }
 }
 
 fn slice(call: &mut Call<'_>) -> OpResult<Tensor> {
-    let (start, end, step) = (call.arg(1)?.ints()?, call.arg(2)?.ints()?, call.arg(3)?.ints()?);
+    let (start, end, step) = (
+        call.arg(1)?.ints()?,
+        call.arg(2)?.ints()?,
+        call.arg(3)?.ints()?,
+    );
     let t = call.take(0)?;
     let region = resolve(t.dims(), &start, &end, &step)?;
     let (strides, offset) = region.view(t.strides(), t.offset());
@@ -79,7 +84,11 @@ fn slice(call: &mut Call<'_>) -> OpResult<Tensor> {
 /// Writes in place where nobody else holds the values. A region that clamping has emptied (a position
 /// behind the end) writes nothing.
 fn slice_update(call: &mut Call<'_>) -> OpResult<Tensor> {
-    let (start, end, step) = (call.arg(1)?.ints()?, call.arg(2)?.ints()?, call.arg(3)?.ints()?);
+    let (start, end, step) = (
+        call.arg(1)?.ints()?,
+        call.arg(2)?.ints()?,
+        call.arg(3)?.ints()?,
+    );
     let (mut t, update) = (call.take(0)?, call.take(4)?);
     let region = resolve(t.dims(), &start, &end, &step)?;
     if t.dtype() != update.dtype() || t.rank() != update.rank() {

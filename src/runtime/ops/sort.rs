@@ -57,7 +57,10 @@ fn operands(call: &mut Call<'_>) -> OpResult<(Tensor, usize, bool)> {
 fn argsort(call: &mut Call<'_>) -> OpResult<Tensor> {
     let to = call.declared()?.dtype;
     let (t, a, descending) = operands(call)?;
-    cast(&Tensor::of(DType::U32, t.dims(), &order(&t, a, descending)?)?, to)
+    cast(
+        &Tensor::of(DType::U32, t.dims(), &order(&t, a, descending)?)?,
+        to,
+    )
 }
 
 fn sort(call: &mut Call<'_>) -> OpResult<Tensor> {
