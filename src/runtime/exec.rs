@@ -10,9 +10,11 @@ use super::{DType, RunError};
 use crate::runtime::ops::cast;
 
 /// How deep calls, definitions and regions may be nested while running.
-const MAX_DEPTH: u32 = 64;
+const MAX_DEPTH: u32 = 24;
 /// How many instructions one call of a function may execute.
 const MAX_STEPS: u64 = 50_000_000;
+/// How often its loops may turn, all together.
+const MAX_TURNS: u64 = 1 << 20;
 
 type Env = Vec<Option<Val>>;
 
@@ -54,6 +56,7 @@ pub(super) struct Exec<'m> {
     graph: &'m str,
     depth: u32,
     steps: u64,
+    turns: u64,
 }
 
 impl<'m> Exec<'m> {
@@ -68,6 +71,7 @@ impl<'m> Exec<'m> {
             graph: "",
             depth: 0,
             steps: MAX_STEPS,
+            turns: MAX_TURNS,
         }
     }
 
@@ -191,7 +195,7 @@ impl<'m> Exec<'m> {
         self.steps = self
             .steps
             .checked_sub(1)
-            .ok_or_else(|| format!("more than {MAX_STEPS} steps: a loop does not end"))?;
+            .ok_or_else(|| format!("more than {MAX_STEPS} steps"))?;
         let mut values: SmallVec<[Val; 4]> = SmallVec::with_capacity(instr.operands.len());
         for operand in &instr.operands {
             values.push(fetch(*operand, env, constants)?);
@@ -267,10 +271,10 @@ impl<'m> Exec<'m> {
                     if !go_on {
                         break forwarded;
                     }
-                    // An empty body executes nothing, yet it must end.
-                    self.steps = self.steps.checked_sub(1).ok_or_else(|| {
-                        format!("more than {MAX_STEPS} steps: a loop does not end")
-                    })?;
+                    self.turns = self
+                        .turns
+                        .checked_sub(1)
+                        .ok_or_else(|| format!("more than {MAX_TURNS} turns: it does not end"))?;
                     state = self.code(body, forwarded, env, constants)?;
                 }
             }

@@ -14,7 +14,7 @@ use crate::ir::{
 };
 
 /// How deep stored definitions and regions may be nested.
-const MAX_NESTING: usize = 64;
+const MAX_NESTING: usize = 24;
 
 /// A value an instruction reads; after its last use it is moved, not shared.
 #[derive(Clone, Copy, Debug)]

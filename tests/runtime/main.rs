@@ -4,3 +4,7 @@
 mod archive;
 mod cases;
 mod conformance;
+mod programs;
+mod properties;
+mod robust;
+mod semantics;

@@ -1,0 +1,103 @@
+//! A decode step writes its row into the caller's state: it never copies the state.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use coreai_audit::ir::text;
+use coreai_audit::runtime::{DType, Model, Tensor};
+
+/// Counts the bytes asked for.
+struct Counting;
+
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every request goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A cache of `capacity` rows of 16; a row is written at `x`, then the rows up to it are summed. `OP`
+/// stands for the op that writes.
+const CACHE: &str = r#"module {
+  coreai.graph @main(%s: !coreai.handle<tensor<?x16xf32>> {coreai.name = "cache"}, %at: tensor<1xsi32> {coreai.name = "x"}, %row: tensor<1x16xf32> {coreai.name = "y"}) -> (!coreai.token {coreai.name = "cache"}, tensor<1x16xf32> {coreai.name = "sum"}) {
+    %zero = coreai.constant dense<0> : tensor<1xsi32>
+    %axis = coreai.constant dense<0> : tensor<si32>
+    %one = coreai.constant dense<1> : tensor<1xsi32>
+    %ones = coreai.constant dense<1> : tensor<2xsi32>
+    %width = coreai.constant dense<16> : tensor<1xsi32>
+    %next = "coreai.add"(%at, %one) : (tensor<1xsi32>, tensor<1xsi32>) -> tensor<1xsi32>
+    %start = "coreai.concat"(%axis, %at, %zero) : (tensor<si32>, tensor<1xsi32>, tensor<1xsi32>) -> tensor<2xsi32>
+    %end = "coreai.concat"(%axis, %next, %width) : (tensor<si32>, tensor<1xsi32>, tensor<1xsi32>) -> tensor<2xsi32>
+    %zeros = "coreai.concat"(%axis, %zero, %zero) : (tensor<si32>, tensor<1xsi32>, tensor<1xsi32>) -> tensor<2xsi32>
+    %t = "coreai.create_token"() : () -> !coreai.token
+    %old, %t1 = "coreai.read_handle"(%s, %t) : (!coreai.handle<tensor<?x16xf32>>, !coreai.token) -> (tensor<?x16xf32>, !coreai.token)
+    WRITE
+    %t2 = "coreai.write_handle"(%s, %new, %t1) : (!coreai.handle<tensor<?x16xf32>>, tensor<?x16xf32>, !coreai.token) -> !coreai.token
+    %all, %t3 = "coreai.read_handle"(%s, %t2) : (!coreai.handle<tensor<?x16xf32>>, !coreai.token) -> (tensor<?x16xf32>, !coreai.token)
+    %valid = "coreai.slice"(%all, %zeros, %end, %ones) : (tensor<?x16xf32>, tensor<2xsi32>, tensor<2xsi32>, tensor<2xsi32>) -> tensor<?x16xf32>
+    %sum = "coreai.reduce_sum"(%valid, %zero) : (tensor<?x16xf32>, tensor<1xsi32>) -> tensor<1x16xf32>
+    coreai.output %t3, %sum : !coreai.token, tensor<1x16xf32>
+  }
+}"#;
+
+const SLICE: &str = r#"%new = "coreai.slice_update"(%old, %start, %end, %ones, %row) : (tensor<?x16xf32>, tensor<2xsi32>, tensor<2xsi32>, tensor<2xsi32>, tensor<1x16xf32>) -> tensor<?x16xf32>"#;
+
+const SCATTER: &str = r#"%shape = coreai.constant dense<[1, 1]> : tensor<2xsi32>
+    %index = "coreai.reshape"(%at, %shape) : (tensor<1xsi32>, tensor<2xsi32>) -> tensor<1x1xsi32>
+    %new = "coreai.scatter_nd"(%old, %index, %row) ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      "coreai.yield"(%b) : (tensor<f32>) -> ()
+    }) : (tensor<?x16xf32>, tensor<1x1xsi32>, tensor<1x16xf32>) -> tensor<?x16xf32>"#;
+
+/// Bytes one step allocates with a cache of this many rows.
+fn step(write: &str, capacity: usize) -> usize {
+    let text = CACHE.replace("WRITE", write);
+    let module = text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    let model = Model::from_module(Path::new("cache"), &module).unwrap_or_else(|e| panic!("{e}"));
+    let function = model.function("main").unwrap();
+    let row = Tensor::from_values(&[1, 16], &[1.5f32; 16]).unwrap();
+    let mut cache = Tensor::zeros(DType::F32, &[capacity, 16]).unwrap();
+    let address = cache.address();
+    let mut used = 0;
+    for position in 0..3i32 {
+        let at = Tensor::from_values(&[1], &[position]).unwrap();
+        let before = BYTES.load(Ordering::Relaxed);
+        let out = function
+            .run(
+                &[("x", &at), ("y", &row)],
+                &mut [("cache", &mut cache)],
+                &mut [],
+            )
+            .unwrap_or_else(|e| panic!("{e}"));
+        used = BYTES.load(Ordering::Relaxed) - before;
+        let sum = 1.5 * (position + 1) as f32;
+        assert_eq!(out[0].1.values::<f32>().unwrap(), [sum; 16]);
+    }
+    assert_eq!(cache.address(), address, "the caller's own memory");
+    let rows = cache.values::<f32>().unwrap();
+    assert_eq!(rows[..48], [1.5; 48]);
+    assert_eq!(rows[48..], vec![0.0; rows.len() - 48]);
+    used
+}
+
+#[test]
+fn a_step_costs_the_same_whatever_the_capacity() {
+    for write in [SLICE, SCATTER] {
+        let (small, large) = (step(write, 64), step(write, 1 << 18));
+        assert_eq!(small, large, "{write}");
+        assert!(small < 32 << 10, "{small} bytes");
+    }
+}

@@ -1,0 +1,309 @@
+//! Value semantics of ops, where they are not what one would guess.
+
+use coreai_audit::runtime::{DType, Tensor};
+use half::f16;
+
+use super::programs::{apply, t};
+
+const NAN: f32 = f32::NAN;
+const INF: f32 = f32::INFINITY;
+
+fn f32s(out: Result<Tensor, String>) -> Vec<f32> {
+    let out = out.unwrap_or_else(|e| panic!("{e}"));
+    out.values().expect("float32")
+}
+
+/// NaN as text, so that it equals itself.
+fn shown(values: &[f32]) -> Vec<String> {
+    values.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn casts_saturate() {
+    let x = t(&[5], &[300.7f32, -300.0, NAN, INF, -1.9]);
+    let out = apply(&["5xf32"], "cast", "5xsi8", &[x]).unwrap();
+    assert_eq!(out.values::<i8>().unwrap(), [127, -128, 0, 127, -1]);
+    let x = t(&[3], &[300i32, -1, 7]);
+    let out = apply(&["3xsi32"], "cast", "3xui8", &[x]).unwrap();
+    assert_eq!(out.values::<u8>().unwrap(), [255, 0, 7]);
+    let x = t(&[3], &[0.0f32, NAN, 0.1]);
+    let out = apply(&["3xf32"], "cast", "3xi1", &[x]).unwrap();
+    assert_eq!(&*out.bytes(), [0, 1, 1]);
+}
+
+#[test]
+fn integers_wrap() {
+    let x = t(&[2], &[127i8, -128]);
+    let out = apply(&["2xsi8", "2xsi8"], "add", "2xsi8", &[x.clone(), x]).unwrap();
+    assert_eq!(out.values::<i8>().unwrap(), [-2, 0]);
+    let (x, y) = (t(&[4], &[3i32, 2, -1, 2]), t(&[4], &[40i32, -1, -3, 31]));
+    let out = apply(&["4xsi32", "4xsi32"], "pow", "4xsi32", &[x, y]).unwrap();
+    let cube = 3i32.wrapping_pow(40);
+    assert_eq!(out.values::<i32>().unwrap(), [cube, 0, -1, i32::MIN]);
+}
+
+#[test]
+fn integer_division_without_a_result_is_an_error() {
+    for op in ["divide", "floor_divide", "modulo"] {
+        for (x, y) in [(1, 0), (i32::MIN, -1)] {
+            let inputs = [t(&[1], &[x]), t(&[1], &[y])];
+            let e = apply(&["1xsi32", "1xsi32"], op, "1xsi32", &inputs).unwrap_err();
+            assert!(
+                e.starts_with(&format!("graph main: coreai.{op} (op 0): division")),
+                "{e}"
+            );
+        }
+    }
+}
+
+#[test]
+fn division_rounds_as_each_op_says() {
+    let (x, y) = (t(&[4], &[7i32, -7, 7, -7]), t(&[4], &[2i32, 2, -2, -2]));
+    let run = |op| {
+        let out = apply(&["4xsi32", "4xsi32"], op, "4xsi32", &[x.clone(), y.clone()]);
+        out.unwrap().values::<i32>().unwrap()
+    };
+    assert_eq!(run("divide"), [3, -3, -3, 3]);
+    assert_eq!(run("floor_divide"), [3, -4, -4, 3]);
+    assert_eq!(run("modulo"), [1, -1, 1, -1]);
+}
+
+#[test]
+fn float_floor_division_of_infinity_is_no_number() {
+    let (x, y) = (
+        t(&[4], &[7.0f32, -7.0, INF, 1.0]),
+        t(&[4], &[2.0f32, 2.0, 2.0, 0.0]),
+    );
+    let out = f32s(apply(&["4xf32", "4xf32"], "floor_divide", "4xf32", &[x, y]));
+    assert_eq!(shown(&out), ["3", "-4", "NaN", "inf"]);
+}
+
+#[test]
+fn extremes_keep_nan_and_orders_put_it_last() {
+    let (x, y) = (t(&[3], &[NAN, 1.0f32, 3.0]), t(&[3], &[1.0f32, NAN, 2.0]));
+    let out = f32s(apply(
+        &["3xf32", "3xf32"],
+        "maximum",
+        "3xf32",
+        &[x.clone(), y],
+    ));
+    assert_eq!(shown(&out), ["NaN", "NaN", "3"]);
+    assert_eq!(
+        shown(&f32s(apply(&["3xf32"], "relu", "3xf32", &[x]))),
+        ["NaN", "1", "3"]
+    );
+    for (descending, expected) in [(0u8, ["1", "2", "NaN"]), (1, ["2", "1", "NaN"])] {
+        let x = t(&[3], &[NAN, 2.0f32, 1.0]);
+        let dim = t(&[], &[0i32]);
+        let flag = |v| Tensor::from_bytes(DType::Bool, &[], &[v]).unwrap();
+        let inputs = [x, dim, flag(descending), flag(1)];
+        let out = f32s(apply(
+            &["3xf32", "si32", "i1", "i1"],
+            "sort",
+            "3xf32",
+            &inputs,
+        ));
+        assert_eq!(shown(&out), expected);
+    }
+}
+
+#[test]
+fn argmax_ignores_nan_and_takes_the_first_of_equals() {
+    let x = t(&[2, 4], &[NAN, 2.0f32, 2.0, 1.0, NAN, NAN, NAN, NAN]);
+    let out = apply(
+        &["2x4xf32", "si32"],
+        "argmax",
+        "2x1xui32",
+        &[x, t(&[], &[-1i32])],
+    );
+    assert_eq!(out.unwrap().values::<u32>().unwrap(), [1, 0]);
+}
+
+#[test]
+fn softmax_survives_large_values_and_knows_no_answer_to_none() {
+    let x = t(&[2, 2], &[1000.0f32, 1000.0, -INF, -INF]);
+    let out = f32s(apply(
+        &["2x2xf32", "si32"],
+        "softmax",
+        "2x2xf32",
+        &[x, t(&[], &[1i32])],
+    ));
+    assert_eq!(shown(&out), ["0.5", "0.5", "NaN", "NaN"]);
+}
+
+#[test]
+fn halves_are_summed_in_single_precision() {
+    let ones = vec![f16::ONE; 4096];
+    let out = apply(
+        &["1x4096xf16", "4096x1xf16"],
+        "batch_matmul",
+        "1x1xf16",
+        &[t(&[1, 4096], &ones), t(&[4096, 1], &ones)],
+    );
+    assert_eq!(
+        out.unwrap().values::<f16>().unwrap(),
+        [f16::from_f32(4096.0)]
+    );
+    let out = apply(
+        &["4096xf16", "1xsi32"],
+        "reduce_sum",
+        "1xf16",
+        &[t(&[4096], &ones), t(&[1], &[0i32])],
+    );
+    assert_eq!(
+        out.unwrap().values::<f16>().unwrap(),
+        [f16::from_f32(4096.0)]
+    );
+}
+
+#[test]
+fn integer_products_of_matrices_are_errors() {
+    let x = t(&[1, 1], &[1i32]);
+    let e = apply(
+        &["1x1xsi32", "1x1xsi32"],
+        "batch_matmul",
+        "1x1xsi32",
+        &[x.clone(), x],
+    );
+    assert_eq!(
+        e.unwrap_err(),
+        "graph main: coreai.batch_matmul (op 0): a matrix product of int32"
+    );
+}
+
+#[test]
+fn indices_wrap_once_and_end_at_the_bounds() {
+    let gather = |index: i32| {
+        let x = t(&[3], &[10.0f32, 20.0, 30.0]);
+        apply(
+            &["3xf32", "1x1xsi32"],
+            "gather_nd",
+            "1xf32",
+            &[x, t(&[1, 1], &[index])],
+        )
+    };
+    assert_eq!(f32s(gather(-3)), [10.0]);
+    assert_eq!(f32s(gather(2)), [30.0]);
+    for outside in [3, -4, i32::MIN, i32::MAX] {
+        assert_eq!(
+            gather(outside).unwrap_err(),
+            format!(
+                "graph main: coreai.gather_nd (op 0): index {outside} is outside a dimension of 3"
+            )
+        );
+    }
+}
+
+#[test]
+fn scattered_duplicates_end_with_the_last_and_wild_indices_are_errors() {
+    let scatter = |indices: [i32; 2], mode: &str| {
+        let inputs = [
+            t(&[3], &[0.0f32; 3]),
+            t(&[2], &indices),
+            t(&[2], &[1.0f32, 2.0]),
+            t(&[], &[0i32]),
+        ];
+        let op = format!("scatter_along_axis <{{scatter_mode = #coreai.scatter_mode<{mode}>}}>");
+        apply(&["3xf32", "2xsi32", "2xf32", "si32"], &op, "3xf32", &inputs)
+    };
+    assert_eq!(f32s(scatter([1, 1], "update")), [0.0, 2.0, 0.0]);
+    assert_eq!(f32s(scatter([1, -2], "add")), [0.0, 3.0, 0.0]);
+    assert!(scatter([0, 3], "update")
+        .unwrap_err()
+        .contains("index 3 is outside a dimension of 3"));
+}
+
+#[test]
+fn slices_wrap_once_and_are_clamped() {
+    let slice = |start: i32, end: i32, step: i32| {
+        let x = t(&[5], &[0.0f32, 1.0, 2.0, 3.0, 4.0]);
+        let inputs = [x, t(&[1], &[start]), t(&[1], &[end]), t(&[1], &[step])];
+        f32s(apply(
+            &["5xf32", "1xsi32", "1xsi32", "1xsi32"],
+            "slice",
+            "?xf32",
+            &inputs,
+        ))
+    };
+    assert_eq!(slice(1, 100, 2), [1.0, 3.0]);
+    assert_eq!(slice(-2, 5, 1), [3.0, 4.0]);
+    assert_eq!(slice(4, -6, -2), [4.0, 2.0, 0.0]);
+    assert_eq!(slice(3, 1, 1), [0f32; 0]);
+    assert_eq!(slice(i32::MIN, i32::MAX, i32::MAX), [0.0]);
+}
+
+#[test]
+fn a_slice_shorter_than_the_program_says_is_an_error() {
+    let inputs = [
+        t(&[2], &[1.0f32, 2.0]),
+        t(&[1], &[0i32]),
+        t(&[1], &[4i32]),
+        t(&[1], &[1i32]),
+    ];
+    let out = apply(
+        &["?xf32", "1xsi32", "1xsi32", "1xsi32"],
+        "slice",
+        "4xf32",
+        &inputs,
+    );
+    assert_eq!(
+        out.unwrap_err(),
+        "graph main: coreai.slice (op 0): the result is float32 [2], the program declares float32 [4]"
+    );
+}
+
+#[test]
+fn a_write_behind_the_end_is_dropped() {
+    let update = |at: i32| {
+        let inputs = [
+            t(&[3], &[1.0f32, 2.0, 3.0]),
+            t(&[1], &[at]),
+            t(&[1], &[at + 1]),
+            t(&[1], &[1i32]),
+            t(&[1], &[9.0f32]),
+        ];
+        let operands = ["3xf32", "1xsi32", "1xsi32", "1xsi32", "1xf32"];
+        f32s(apply(&operands, "slice_update", "3xf32", &inputs))
+    };
+    assert_eq!(update(1), [1.0, 9.0, 3.0]);
+    assert_eq!(update(3), [1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn empty_tensors_are_tensors() {
+    let x = Tensor::zeros(DType::F32, &[0, 3]).unwrap();
+    let out = apply(
+        &["?x3xf32", "1xsi32"],
+        "reduce_sum",
+        "1x3xf32",
+        &[x.clone(), t(&[1], &[0i32])],
+    );
+    assert_eq!(f32s(out), [0.0; 3]);
+    let y = t(&[3, 2], &[0.0f32; 6]);
+    let out = apply(
+        &["?x3xf32", "3x2xf32"],
+        "batch_matmul",
+        "?x2xf32",
+        &[x.clone(), y],
+    )
+    .unwrap();
+    assert_eq!(out.shape(), [0, 2]);
+    let out = apply(
+        &["?x3xf32", "?x3xf32"],
+        "broadcasting_add",
+        "?x3xf32",
+        &[x.clone(), x],
+    )
+    .unwrap();
+    assert_eq!(out.shape(), [0, 3]);
+}
+
+#[test]
+fn small_floats_round_to_even_and_saturate() {
+    let x = t(&[5], &[1e6f32, -1e6, 1.0625, 1.1875, NAN]);
+    let out = apply(&["5xf32"], "cast", "5xf8E4M3FN", &[x]).unwrap();
+    assert_eq!(&*out.bytes(), [0x7e, 0xfe, 0x38, 0x3a, 0x7f]);
+    let x = t(&[4], &[5.0f32, 0.25, 0.75, -100.0]);
+    let out = apply(&["4xf32"], "cast", "4xf4E2M1FN", &[x]).unwrap();
+    assert_eq!(&*out.bytes(), [6, 0, 2, 15]);
+}
