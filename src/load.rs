@@ -30,6 +30,7 @@ pub(crate) fn load(path: &Path) -> Result<Loaded, Failure> {
             .program(ReadOptions {
                 definitions: true,
                 locations: false,
+                weights: true,
             })?
             .module;
         let contract = contract::extract(&module).contract;

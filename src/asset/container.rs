@@ -30,10 +30,12 @@ pub(crate) struct Entry {
     pub(crate) custom: bool,
 }
 
-/// One resource: its key and the range of its data in the file.
+/// One resource: its key, and where its entry is.
 pub(crate) struct Resource<'a> {
     pub(crate) key: &'a str,
-    pub(crate) data: Range<usize>,
+    entry: Range<usize>,
+    /// The data has a header with alignment and size.
+    blob: bool,
 }
 
 /// A parsed container; everything borrows from the file.
@@ -184,7 +186,24 @@ impl<'a> Container<'a> {
 
     /// Bytes that are not weights: everything but the resource section.
     pub(crate) fn program_bytes(&self) -> usize {
-        self.file.len() - self.resources.iter().map(|r| r.data.len()).sum::<usize>()
+        self.file.len() - self.resources.iter().map(|r| r.entry.len()).sum::<usize>()
+    }
+
+    /// Where the data of a resource is. This touches the page it starts on.
+    pub(crate) fn resource_data(&self, resource: &Resource<'_>) -> MResult<Range<usize>> {
+        let (start, end) = (resource.entry.start, resource.entry.end);
+        let mut entry = Cursor::new(self.file, start, end, Section::Resources);
+        if resource.blob {
+            let alignment = entry.varint()?;
+            let at = entry.offset();
+            let length = entry.varint()?;
+            entry.align(alignment)?;
+            let left = entry.remaining() as u64;
+            if length != left {
+                return Err(entry.error_at(at, format!("a size of {left}"), length.to_string()));
+            }
+        }
+        Ok(entry.offset()..end)
     }
 }
 
@@ -328,6 +347,7 @@ fn entries(
     Ok((entries, types))
 }
 
+/// The keys and entries, from the sizes alone: the section with the weights is not touched.
 fn resources<'a>(
     file: &'a [u8],
     sizes: Range<usize>,
@@ -363,28 +383,17 @@ fn resources<'a>(
                     )
                 })?;
             let kind = c.byte()?;
-            let mut entry = data.sub(size, Section::Resources)?;
-            let data = match kind {
-                0 => {
-                    let alignment = entry.varint()?;
-                    let at = entry.offset();
-                    let length = entry.varint()?;
-                    entry.align(alignment)?;
-                    let left = entry.remaining() as u64;
-                    if length != left {
-                        return Err(entry.error_at(
-                            at,
-                            format!("a size of {left}"),
-                            length.to_string(),
-                        ));
-                    }
-                    entry.offset()..entry.offset() + entry.remaining()
-                }
-                1 | 2 => entry.offset()..entry.offset() + entry.remaining(),
-                other => return Err(c.error("a resource kind of 0 to 2", other.to_string())),
-            };
+            if kind > 2 {
+                return Err(c.error("a resource kind of 0 to 2", kind.to_string()));
+            }
+            let start = data.offset();
+            data.bytes(size)?;
             if !is_external {
-                resources.push(Resource { key, data });
+                resources.push(Resource {
+                    key,
+                    entry: start..start + size,
+                    blob: kind == 0,
+                });
             }
         }
     }

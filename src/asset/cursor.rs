@@ -85,18 +85,6 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    /// A cursor over the next `n` bytes, which are passed.
-    pub(crate) fn sub(&mut self, n: usize, section: Section) -> MResult<Cursor<'a>> {
-        let start = self.pos;
-        self.bytes(n)?;
-        Ok(Cursor {
-            data: self.data,
-            pos: start,
-            end: start + n,
-            section,
-        })
-    }
-
     /// The number of trailing zero bits of the first byte says how many bytes follow.
     pub(crate) fn varint(&mut self) -> MResult<u64> {
         let start = self.pos;

@@ -5,6 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -123,20 +124,69 @@ pub(super) fn check(program: &Path, hash: &Path) -> Result<Integrity, Error> {
 
 /// Mapping would count the whole file as the process's memory; it is read in pieces of this size.
 const PIECE: usize = 1 << 18;
+/// Pieces on their way from the reader to the hash.
+const PIECES: usize = 4;
 
+/// SHA-256 of a file. Another thread reads ahead, so that the hash never waits for a copy.
 fn sha256(path: &Path) -> Result<[u8; 32], Error> {
     let mut file = std::fs::File::open(path).map_err(|e| Error::io(path, "open", e))?;
-    hash(path, &mut file, &mut vec![0; PIECE])
+    let (full, ready) = mpsc::sync_channel::<Vec<u8>>(PIECES);
+    let (empty, free) = mpsc::channel::<Vec<u8>>();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            let mut made = 0;
+            loop {
+                // A piece that came back, else a new one, up to the number that may exist.
+                let mut piece = match free.try_recv() {
+                    Ok(piece) => piece,
+                    Err(_) if made < PIECES => {
+                        made += 1;
+                        vec![0; PIECE]
+                    }
+                    Err(_) => match free.recv() {
+                        Ok(piece) => piece,
+                        Err(_) => return Ok(()),
+                    },
+                };
+                piece.resize(PIECE, 0);
+                let read =
+                    read_some(&mut file, &mut piece).map_err(|e| Error::io(path, "read", e))?;
+                piece.truncate(read);
+                if read == 0 || full.send(piece).is_err() {
+                    return Ok(());
+                }
+            }
+        });
+        let mut hasher = Sha256::new();
+        while let Ok(piece) = ready.recv() {
+            hasher.update(&piece);
+            // The reader may be done and gone.
+            let _ = empty.send(piece);
+        }
+        reader
+            .join()
+            .unwrap_or_else(|e| std::panic::resume_unwind(e))?;
+        Ok(hasher.finalize().into())
+    })
 }
 
+/// Reads what there is, at least a byte unless the end is reached.
+fn read_some(reader: &mut impl Read, piece: &mut [u8]) -> std::io::Result<usize> {
+    loop {
+        match reader.read(piece) {
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// SHA-256 of what a reader gives.
 fn hash(path: &Path, reader: &mut impl Read, piece: &mut [u8]) -> Result<[u8; 32], Error> {
     let mut hasher = Sha256::new();
     loop {
-        match reader.read(piece) {
-            Ok(0) => return Ok(hasher.finalize().into()),
-            Ok(n) => hasher.update(&piece[..n]),
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(Error::io(path, "read", e)),
+        match read_some(reader, piece).map_err(|e| Error::io(path, "read", e))? {
+            0 => return Ok(hasher.finalize().into()),
+            n => hasher.update(&piece[..n]),
         }
     }
 }

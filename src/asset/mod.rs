@@ -42,10 +42,7 @@ const HASH: &str = "main.hash";
 /// See [`Error`].
 pub fn read_module(path: &Path) -> Result<Module, Error> {
     Asset::open(path)?
-        .program(ReadOptions {
-            definitions: true,
-            locations: true,
-        })
+        .program(ReadOptions::ALL)
         .map(|p| p.module)
 }
 
@@ -65,6 +62,18 @@ pub struct ReadOptions {
     pub definitions: bool,
     /// Source locations.
     pub locations: bool,
+    /// Where the data of constants in resources is. Each touches a page of the weights, so this is what
+    /// reading a large asset takes longest for; nothing more of the weights is read.
+    pub weights: bool,
+}
+
+impl ReadOptions {
+    /// Everything.
+    pub const ALL: ReadOptions = ReadOptions {
+        definitions: true,
+        locations: true,
+        weights: true,
+    };
 }
 
 /// An asset on disk; its program is mapped, not read.
@@ -224,9 +233,24 @@ pub fn read_bytes(bytes: Vec<u8>, options: ReadOptions) -> Result<Program, Box<M
     decode(&owner.clone(), owner, options)
 }
 
+/// Checks the container of a program in memory: sections and tables, not the program in them.
+///
+/// # Errors
+/// The byte and the section.
+pub fn check_container(bytes: &[u8]) -> Result<(), Box<Malformed>> {
+    Container::parse(bytes).map(|_| ())
+}
+
 fn decode(bytes: &[u8], owner: Owner, options: ReadOptions) -> MResult<Program> {
     let container = Container::parse(bytes)?;
-    let mut decoder = aicode::Decoder::new(&container, owner);
+    if options.weights {
+        // Those that no constant refers to are checked, too.
+        container
+            .resources
+            .iter()
+            .try_for_each(|r| container.resource_data(r).map(|_| ()))?;
+    }
+    let mut decoder = aicode::Decoder::new(&container, owner, options.weights);
     let (module, revision) = decoder.program(options)?;
     let mut files: Vec<String> = (0..container.attributes.len())
         .filter_map(|i| decoder.debug_file(i))

@@ -69,6 +69,7 @@ fn conforms(archive: &str, count: usize) {
             .program(ReadOptions {
                 definitions: true,
                 locations: false,
+                weights: true,
             })
             .unwrap_or_else(|e| panic!("{name}: {e}"));
         let contract = contract::extract(&program.module).contract;

@@ -9,6 +9,7 @@ fn fingerprint(root: &Path, name: &str) -> Fingerprint {
     let options = ReadOptions {
         definitions: true,
         locations: false,
+        weights: true,
     };
     let program = asset.program(options).expect("a program");
     asset

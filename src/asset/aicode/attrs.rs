@@ -209,10 +209,15 @@ impl<'a> Decoder<'a> {
             code::RESOURCE => {
                 let resources = &self.container.resources;
                 let resource = &resources[c.index(resources.len(), "a resource number")?];
-                let data = Blob::new(self.owner.clone(), resource.data.clone());
+                let data = if self.weights {
+                    let range = self.container.resource_data(resource)?;
+                    Some(Blob::new(self.owner.clone(), range))
+                } else {
+                    None
+                };
                 Payload::Resource {
                     key: resource.key.into(),
-                    data: Some(data),
+                    data,
                 }
             }
             other => {
@@ -406,10 +411,11 @@ fn inline(c: &Cursor<'_>, at: usize, ty: &Type, splat: bool, bytes: &[u8]) -> MR
     ))
 }
 
-/// The significant bits of elements below eight bits.
+/// The significant bits of elements below eight bits; a boolean is 0 or 1.
 fn low_bits(element: Element, bytes: &[u8]) -> Vec<u8> {
     let width = match element {
-        Element::Complex(_) | Element::Bool => 8,
+        Element::Bool => return bytes.iter().map(|b| u8::from(*b != 0)).collect(),
+        Element::Complex(_) => 8,
         other => other.width(),
     };
     let mask = if width < 8 { (1u8 << width) - 1 } else { 0xff };

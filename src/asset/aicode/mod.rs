@@ -22,6 +22,8 @@ pub(crate) type Owner = Arc<dyn AsRef<[u8]> + Send + Sync>;
 pub(crate) struct Decoder<'a> {
     pub(crate) container: &'a Container<'a>,
     owner: Owner,
+    /// Whether to say where the data of resources is.
+    weights: bool,
     types: Vec<Slot<Type>>,
     attributes: Vec<Slot<Attr>>,
     depth: usize,
@@ -41,7 +43,7 @@ enum Slot<T> {
 }
 
 impl<'a> Decoder<'a> {
-    pub(crate) fn new(container: &'a Container<'a>, owner: Owner) -> Decoder<'a> {
+    pub(crate) fn new(container: &'a Container<'a>, owner: Owner, weights: bool) -> Decoder<'a> {
         Decoder {
             types: vec![Slot::Unread; container.types.len()],
             attributes: vec![Slot::Unread; container.attributes.len()],
@@ -54,6 +56,7 @@ impl<'a> Decoder<'a> {
                 .saturating_add(1 << 20),
             container,
             owner,
+            weights,
         }
     }
 

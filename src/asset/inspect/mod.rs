@@ -125,6 +125,7 @@ pub fn inspect(asset: &Asset, effort: Effort) -> Result<(Inspection, Module), Er
     let program = asset.program(ReadOptions {
         definitions: true,
         locations: false,
+        weights: true,
     })?;
     let (integrity, fingerprint) = if effort.hash {
         // The file is hashed from one end to the other, the weights on the cores that are left.

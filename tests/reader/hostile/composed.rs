@@ -413,3 +413,19 @@ fn printed_programs_nested_to_the_limit_fit_a_small_stack() {
         }
     });
 }
+
+#[test]
+fn a_boolean_is_zero_or_one_whatever_the_byte() {
+    let mut file = constant([varint(6), vec![0], varint(2), vec![0, 7]].concat());
+    file.types[ty::F32 as usize] = varint(4);
+    let program = use_all(&file.bytes()).expect("a program");
+    let (_, op) = program.module.graphs[0].body.walk().next().expect("an op");
+    assert_eq!(
+        op.attrs["value"].to_string(),
+        "dense<[false, true]> : tensor<2xi1>"
+    );
+    let Attr::Dense(data) = &op.attrs["value"] else {
+        panic!("{op:?}")
+    };
+    assert_eq!(data.elements().as_deref(), Some(&[0, 1][..]));
+}

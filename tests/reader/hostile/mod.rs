@@ -16,10 +16,7 @@ static ALLOCATOR: memory::Counting = memory::Counting;
 
 /// Reads and uses everything there is in a file: program, contract, printed form.
 fn use_all(bytes: &[u8]) -> Result<Program, String> {
-    let options = ReadOptions {
-        definitions: true,
-        locations: true,
-    };
+    let options = ReadOptions::ALL;
     let program = asset::read_bytes(bytes.to_vec(), options).map_err(|e| e.to_string())?;
     contract::extract(&program.module);
     program.module.op_counts();
