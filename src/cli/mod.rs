@@ -19,6 +19,7 @@ mod inspect;
 mod level;
 #[cfg(feature = "python")]
 mod progress;
+mod run;
 mod snapshot;
 #[cfg(feature = "python")]
 mod workers;
@@ -71,6 +72,7 @@ commands! {
     #[cfg(feature = "python")]
     Convert => convert,
     Inspect => inspect,
+    Run => run,
     Contract => contract,
     Diff => diff,
     Snapshot => snapshot,

@@ -31,6 +31,14 @@ pub enum LoadError {
         /// What is wrong, and with which op.
         what: String,
     },
+    /// The threads asked for cannot be started.
+    #[error("{}: no threads to run it on: {what}", path.display())]
+    Threads {
+        /// The asset.
+        path: PathBuf,
+        /// What the system said.
+        what: String,
+    },
 }
 
 fn unsupported(ops: &[UnsupportedOp]) -> String {

@@ -12,6 +12,8 @@ mod buffer;
 mod dtype;
 mod error;
 mod exec;
+pub mod files;
+pub mod generate;
 mod model;
 mod ops;
 mod plan;

@@ -28,6 +28,7 @@ pub struct Port {
 pub struct Model {
     path: PathBuf,
     program: Arc<Program>,
+    pool: Option<Arc<rayon::ThreadPool>>,
 }
 
 struct Program {
@@ -122,7 +123,24 @@ impl Model {
                 routines,
                 functions,
             }),
+            pool: None,
         })
+    }
+
+    /// The same model, whose large products run on so many threads; on one without this.
+    ///
+    /// # Errors
+    /// When the threads cannot be started.
+    pub fn with_threads(mut self, threads: usize) -> Result<Model, LoadError> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads.max(1))
+            .build()
+            .map_err(|e| LoadError::Threads {
+                path: self.path.clone(),
+                what: e.to_string(),
+            })?;
+        self.pool = Some(Arc::new(pool));
+        Ok(self)
     }
 
     /// The names of the functions, in file order.
@@ -143,6 +161,7 @@ impl Model {
         match index {
             Some(index) => Ok(Function {
                 program: self.program.clone(),
+                pool: self.pool.clone(),
                 index,
             }),
             None => Err(RunError::UnknownFunction {
@@ -213,6 +232,7 @@ fn signature(graph: &Graph, routine: usize) -> Result<Signature, String> {
 #[derive(Clone)]
 pub struct Function {
     program: Arc<Program>,
+    pool: Option<Arc<rayon::ThreadPool>>,
     index: usize,
 }
 
@@ -306,7 +326,10 @@ impl Function {
                 Arg::Token => Val::Token,
             })
             .collect();
-        let done = exec.call(s.routine, args);
+        let done = match &self.pool {
+            Some(pool) => pool.install(|| exec.call(s.routine, args)),
+            None => exec.call(s.routine, args),
+        };
         for (place, value) in bound_states.iter().flatten().zip(exec.into_states()) {
             *states[*place].1 = value.ok_or_else(|| self.failed("no memory for a state".into()))?;
         }

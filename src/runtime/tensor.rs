@@ -166,6 +166,12 @@ impl Tensor {
         })
     }
 
+    /// The values as doubles (the nearest, for 64-bit integers); `None` for complex numbers.
+    pub fn reals(&self) -> Option<Vec<f64>> {
+        let t = super::ops::cast(self, DType::F64).ok()?;
+        t.values()
+    }
+
     /// Where the values lie in memory: equal before and after a run for a state updated in place.
     pub fn address(&self) -> *const u8 {
         self.buffer.bytes().as_ptr()

@@ -3,6 +3,7 @@
 #[path = "../reader/archive.rs"]
 mod archive;
 mod cases;
+mod command;
 mod conformance;
 mod programs;
 mod properties;

@@ -82,7 +82,9 @@ fn product<T: num_traits::Float + 'static>(
 
 /// How many threads a product of this many multiplications is worth.
 fn threads(work: usize) -> gemm::Parallelism {
-    match rayon::current_num_threads() {
+    // Outside of a pool of the model's own, everything stays on the caller's thread.
+    let threads = rayon::current_thread_index().map_or(1, |_| rayon::current_num_threads());
+    match threads {
         n if n > 1 && work > 1 << 18 => gemm::Parallelism::Rayon(n),
         _ => gemm::Parallelism::None,
     }

@@ -1,0 +1,215 @@
+//! `coreai-audit run`: executes a function of an asset.
+
+mod report;
+
+use super::{Context, Exit, Failure, Format, FormatArg};
+use crate::runtime::files::{self, Tensors};
+use crate::runtime::generate::{self, Numbers, Step};
+use crate::runtime::{Function, Model, Port, Tensor};
+use report::{Report, Timing};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Execute a function of an asset on this machine
+///
+/// Inputs come from a file, or are made up: token ids and floats from a seed, positions by counting.
+/// States start at zero or come from a file, and are carried from step to step. The time of each step
+/// is measured; one that grows from step to step is the first symptom of a model that keeps no states.
+///
+/// In a file, NAME is the value for every step and N/NAME the one for step N (from 0). bfloat16 may be
+/// stored as uint16 and 8-bit floats as uint8 bit patterns.
+#[derive(clap::Args)]
+#[command(after_long_help = "Examples:\n  \
+    coreai-audit run decoder.aimodel\n  \
+    coreai-audit run --steps 32 --prompt 16 decoder.aimodel\n  \
+    coreai-audit run --inputs calls.npz --states start.safetensors --save out.safetensors decoder.aimodel\n  \
+    coreai-audit run --steps 64 --format json decoder.aimodel | jq .slope_ms_per_step\n\n\
+    Exit codes: 0 every step ran; 2 the asset or a step could not be run.")]
+pub struct Args {
+    /// The directory of an asset
+    #[arg(value_name = "ASSET")]
+    asset: PathBuf,
+
+    /// Which function to run; needed only where there are several
+    #[arg(long, value_name = "NAME")]
+    function: Option<String>,
+
+    /// Inputs from a .safetensors or .npz file; what is not in it is made up
+    #[arg(long, value_name = "FILE")]
+    inputs: Option<PathBuf>,
+
+    /// Initial states from a .safetensors or .npz file; zeros without
+    #[arg(long, value_name = "FILE")]
+    states: Option<PathBuf>,
+
+    /// How many steps to run
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    steps: u32,
+
+    /// Tokens of the first step, where the extent is free; every other step has one
+    #[arg(long, value_name = "TOKENS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    prompt: u32,
+
+    /// Extent of free dimensions of states
+    #[arg(long, value_name = "ROWS", default_value_t = 128)]
+    capacity: u32,
+
+    /// Made-up ids are below this
+    #[arg(long, value_name = "IDS", default_value_t = 100)]
+    vocabulary: u32,
+
+    /// Seed of made-up values
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    seed: u64,
+
+    /// Threads for large products
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+
+    /// Write every output (N/NAME) and the final states (state/NAME) to a .safetensors file
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+
+    #[command(flatten)]
+    format: FormatArg,
+}
+
+impl Args {
+    pub(super) fn run(self, context: &mut Context<'_>) -> Result<Exit, Failure> {
+        let start = Instant::now();
+        let model = Model::load(&self.asset)?.with_threads(usize::from(self.threads))?;
+        let load_ms = start.elapsed().as_secs_f64() * 1e3;
+        let function = self.function(&model)?;
+        let given = self.inputs.as_deref().map(files::read).transpose()?;
+        let given = given.unwrap_or_default();
+        self.refuse_unknown(&function, &given)?;
+        let mut states = self.states(&function)?;
+        let mut numbers = Numbers::seeded(self.seed);
+        let mut saved: Vec<(String, Tensor)> = Vec::new();
+        let mut times = Vec::new();
+        let mut last = Vec::new();
+        let mut past = 0;
+        for i in 0..self.steps {
+            let length = if i == 0 { self.prompt as usize } else { 1 };
+            let step = self.step(past, length);
+            let inputs = self.inputs(&function, &given, i, step, &mut numbers)?;
+            let inputs: Vec<(&str, &Tensor)> =
+                inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
+            let mut bound: Vec<(&str, &mut Tensor)> =
+                states.iter_mut().map(|(n, t)| (n.as_str(), t)).collect();
+            let start = Instant::now();
+            last = function.run(&inputs, &mut bound, &mut [])?;
+            times.push(start.elapsed().as_secs_f64() * 1e3);
+            if self.save.is_some() {
+                saved.extend(last.iter().map(|(n, t)| (format!("{i}/{n}"), t.clone())));
+            }
+            past += length;
+        }
+        if let Some(path) = &self.save {
+            saved.extend(
+                states
+                    .iter()
+                    .map(|(n, t)| (format!("state/{n}"), t.clone())),
+            );
+            let tensors: Vec<(String, &Tensor)> =
+                saved.iter().map(|(n, t)| (n.clone(), t)).collect();
+            files::write(path, &tensors)?;
+        }
+        let report = Report::new(
+            &self.asset,
+            function.name(),
+            Timing { load_ms, times },
+            &last,
+            &states,
+        );
+        match self.format.format {
+            Format::Human => report.human(&mut context.out)?,
+            Format::Json => report.json(&mut context.out)?,
+        }
+        Ok(Exit::Good)
+    }
+
+    fn step(&self, past: usize, length: usize) -> Step {
+        Step {
+            past,
+            length,
+            capacity: self.capacity as usize,
+            vocabulary: u64::from(self.vocabulary),
+        }
+    }
+
+    fn function(&self, model: &Model) -> Result<Function, Failure> {
+        if let Some(name) = &self.function {
+            return Ok(model.function(name)?);
+        }
+        match model.function_names().as_slice() {
+            [only] => Ok(model.function(only)?),
+            names if names.contains(&"main") => Ok(model.function("main")?),
+            [] => Err(format!("{}: the asset has no function", self.asset.display()).into()),
+            names => Err(format!(
+                "{}: the asset has several functions; choose one with --function: {}",
+                self.asset.display(),
+                names.join(", ")
+            )
+            .into()),
+        }
+    }
+
+    /// An entry no port asks for is a mistake worth telling.
+    fn refuse_unknown(&self, function: &Function, given: &Tensors) -> Result<(), Failure> {
+        let known = |name: &str| function.inputs().iter().any(|p| p.name == name);
+        let of_step = |name: &str| {
+            let (step, name) = name.split_once('/')?;
+            step.parse::<u32>().ok().map(|_| known(name))
+        };
+        let wild = given.keys().find(|k| !known(k) && of_step(k) != Some(true));
+        match (wild, &self.inputs) {
+            (Some(name), Some(path)) => Err(format!(
+                "{}: {} has no input {}",
+                path.display(),
+                function.name(),
+                crate::text::name(name)
+            )
+            .into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn states(&self, function: &Function) -> Result<Vec<(String, Tensor)>, Failure> {
+        let mut given = self.states.as_deref().map(files::read).transpose()?;
+        let mut states = Vec::new();
+        for port in function.states() {
+            let own = given.as_mut().and_then(|g| {
+                let stored = format!("state/{}", port.name);
+                g.remove(&port.name).or_else(|| g.remove(&stored))
+            });
+            let value = match own {
+                Some(t) => files::as_port(t, port.dtype),
+                None => generate::state(port, self.step(0, 1))?,
+            };
+            states.push((port.name.clone(), value));
+        }
+        Ok(states)
+    }
+
+    fn inputs(
+        &self,
+        function: &Function,
+        given: &Tensors,
+        i: u32,
+        step: Step,
+        numbers: &mut Numbers,
+    ) -> Result<Vec<(String, Tensor)>, Failure> {
+        let one = |port: &Port, numbers: &mut Numbers| -> Result<Tensor, Failure> {
+            let own = given.get(&format!("{i}/{}", port.name));
+            match own.or_else(|| given.get(&port.name)) {
+                Some(t) => Ok(files::as_port(t.clone(), port.dtype)),
+                None => Ok(generate::input(port, step, numbers)?),
+            }
+        };
+        let ports = function.inputs().iter();
+        ports
+            .map(|p| Ok((p.name.clone(), one(p, numbers)?)))
+            .collect()
+    }
+}

@@ -1,0 +1,205 @@
+//! What a run tells.
+
+use crate::runtime::Tensor;
+use crate::text::name;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Version of the JSON document.
+const SCHEMA_VERSION: u32 = 1;
+
+/// What was measured, in milliseconds.
+pub struct Timing {
+    /// Reading the asset and preparing its program.
+    pub load_ms: f64,
+    /// Each step.
+    pub times: Vec<f64>,
+}
+
+/// A value, in short.
+#[derive(Serialize)]
+struct Value {
+    name: String,
+    dtype: &'static str,
+    shape: Vec<usize>,
+    /// Smallest and largest number, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range: Option<[f64; 2]>,
+    /// How many are not numbers.
+    nan: usize,
+}
+
+/// The JSON document.
+#[derive(Serialize)]
+pub struct Report {
+    schema_version: u32,
+    asset: String,
+    function: String,
+    load_ms: f64,
+    step_ms: Vec<f64>,
+    median_ms: f64,
+    /// How much longer each step takes than the one before, by least squares; the first step, which is
+    /// longer for other reasons, is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slope_ms_per_step: Option<f64>,
+    /// Of the last step.
+    outputs: Vec<Value>,
+    /// After the last step.
+    states: Vec<Value>,
+}
+
+/// The middle one.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    match n {
+        0 => 0.0,
+        _ if n % 2 == 1 => sorted[n / 2],
+        _ => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+    }
+}
+
+/// Slope of the line through the values; `None` for fewer than three.
+fn slope(values: &[f64]) -> Option<f64> {
+    if values.len() < 3 {
+        return None;
+    }
+    let n = values.len() as f64;
+    let (x, y) = ((n - 1.0) / 2.0, values.iter().sum::<f64>() / n);
+    let points = values.iter().enumerate();
+    let (mut above, mut below) = (0.0, 0.0);
+    for (i, v) in points {
+        let d = i as f64 - x;
+        above += d * (v - y);
+        below += d * d;
+    }
+    Some(above / below)
+}
+
+impl Value {
+    fn new((name, t): &(String, Tensor)) -> Value {
+        let mut value = Value {
+            name: name.clone(),
+            dtype: t.dtype().name(),
+            shape: t.shape().to_vec(),
+            range: None,
+            nan: 0,
+        };
+        for v in t.reals().into_iter().flatten() {
+            if v.is_nan() {
+                value.nan += 1;
+                continue;
+            }
+            let [low, high] = value.range.unwrap_or([v, v]);
+            value.range = Some([low.min(v), high.max(v)]);
+        }
+        // JSON has no infinity.
+        value.range = value.range.filter(|r| r.iter().all(|v| v.is_finite()));
+        value
+    }
+
+    fn human(&self, kind: &str, out: &mut dyn Write) -> io::Result<()> {
+        write!(
+            out,
+            "  {kind} {}: {} {:?}",
+            name(&self.name),
+            self.dtype,
+            self.shape
+        )?;
+        if let Some([low, high]) = self.range {
+            write!(out, ", {low:.6} to {high:.6}")?;
+        }
+        if self.nan > 0 {
+            write!(out, ", {} not a number", self.nan)?;
+        }
+        writeln!(out)
+    }
+}
+
+impl Report {
+    pub fn new(
+        asset: &Path,
+        function: &str,
+        timing: Timing,
+        outputs: &[(String, Tensor)],
+        states: &[(String, Tensor)],
+    ) -> Report {
+        let later = timing.times.get(1..).unwrap_or_default();
+        Report {
+            schema_version: SCHEMA_VERSION,
+            asset: asset.display().to_string(),
+            function: function.into(),
+            load_ms: timing.load_ms,
+            median_ms: median(if later.is_empty() {
+                &timing.times
+            } else {
+                later
+            }),
+            slope_ms_per_step: slope(later),
+            step_ms: timing.times,
+            outputs: outputs.iter().map(Value::new).collect(),
+            states: states.iter().map(Value::new).collect(),
+        }
+    }
+
+    pub fn json(&self, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)
+    }
+
+    pub fn human(&self, out: &mut dyn Write) -> io::Result<()> {
+        let steps = self.step_ms.len();
+        writeln!(
+            out,
+            "{}: {steps} step{} of {}",
+            self.asset,
+            if steps == 1 { "" } else { "s" },
+            name(&self.function)
+        )?;
+        self.outputs
+            .iter()
+            .try_for_each(|v| v.human("output", out))?;
+        self.states.iter().try_for_each(|v| v.human("state", out))?;
+        write!(
+            out,
+            "loaded in {:.1} ms; first step {:.2} ms",
+            self.load_ms,
+            self.step_ms.first().copied().unwrap_or_default()
+        )?;
+        if steps > 1 {
+            write!(out, ", then {:.2} ms a step (median)", self.median_ms)?;
+        }
+        if let Some(slope) = self.slope_ms_per_step {
+            write!(out, ", {slope:+.4} ms from step to step")?;
+        }
+        writeln!(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_slopes_are_those_of_the_textbook() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(slope(&[1.0, 3.0, 5.0, 7.0]), Some(2.0));
+        assert_eq!(slope(&[1.0, 3.0]), None);
+    }
+
+    #[test]
+    fn a_value_tells_its_range_and_what_is_no_number() {
+        let t = Tensor::from_values(&[4], &[1.0f32, f32::NAN, -2.5, 0.0]).unwrap();
+        let mut text = Vec::new();
+        Value::new(&("y".into(), t))
+            .human("output", &mut text)
+            .unwrap();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "  output y: float32 [4], -2.500000 to 1.000000, 1 not a number\n"
+        );
+    }
+}

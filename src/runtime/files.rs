@@ -1,0 +1,295 @@
+//! Tensors in files: `.safetensors` and `.npz`.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::tensor::count;
+use super::{DType, Tensor};
+use crate::files::write_atomically;
+
+/// Why a file of tensors cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The file itself.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Its contents.
+    #[error("{}: {what}", path.display())]
+    Contents {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and with which entry.
+        what: String,
+    },
+}
+
+/// Named tensors.
+pub type Tensors = BTreeMap<String, Tensor>;
+
+/// Reads a `.safetensors` or `.npz` file, by its extension.
+///
+/// # Errors
+/// When it cannot be read, is neither, or an entry is of a type no function takes.
+pub fn read(path: &Path) -> Result<Tensors, FileError> {
+    let contents = |what: String| FileError::Contents {
+        path: path.into(),
+        what,
+    };
+    let io = |source| FileError::Io {
+        path: path.into(),
+        source,
+    };
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("safetensors") => {
+            let bytes = std::fs::read(path).map_err(io)?;
+            read_safetensors(&bytes).map_err(contents)
+        }
+        Some("npz") => {
+            let file = std::fs::File::open(path).map_err(io)?;
+            read_npz(std::io::BufReader::new(file)).map_err(contents)
+        }
+        _ => Err(contents(
+            "expected a file called *.safetensors or *.npz".into(),
+        )),
+    }
+}
+
+fn read_safetensors(bytes: &[u8]) -> Result<Tensors, String> {
+    use safetensors::Dtype;
+    let all = safetensors::SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
+    let mut out = Tensors::new();
+    for (name, view) in all.tensors() {
+        let dtype = match view.dtype() {
+            Dtype::BOOL => DType::Bool,
+            Dtype::U8 => DType::U8,
+            Dtype::I8 => DType::I8,
+            Dtype::U16 => DType::U16,
+            Dtype::I16 => DType::I16,
+            Dtype::U32 => DType::U32,
+            Dtype::I32 => DType::I32,
+            Dtype::U64 => DType::U64,
+            Dtype::I64 => DType::I64,
+            Dtype::F16 => DType::F16,
+            Dtype::BF16 => DType::BF16,
+            Dtype::F32 => DType::F32,
+            Dtype::F64 => DType::F64,
+            Dtype::C64 => DType::C32,
+            Dtype::F8_E5M2 => DType::F8E5M2,
+            Dtype::F8_E4M3 => DType::F8E4M3,
+            Dtype::F8_E8M0 => DType::F8E8M0,
+            other => return Err(format!("entry {name} is of type {other:?}")),
+        };
+        let tensor = Tensor::from_bytes(dtype, view.shape(), view.data());
+        out.insert(
+            name.clone(),
+            tensor.map_err(|e| format!("entry {name}: {e}"))?,
+        );
+    }
+    Ok(out)
+}
+
+fn read_npz(file: impl Read + std::io::Seek) -> Result<Tensors, String> {
+    let mut archive = zip::ZipArchive::new(file).map_err(|e| e.to_string())?;
+    let mut out = Tensors::new();
+    for i in 0..archive.len() {
+        let entry = archive.by_index(i).map_err(|e| e.to_string())?;
+        let name = entry.name().map_err(|e| e.to_string())?;
+        let name = name.trim_end_matches(".npy").to_string();
+        let size = entry.size();
+        let tensor = read_npy(entry, size).map_err(|e| format!("entry {name}: {e}"))?;
+        out.insert(name, tensor);
+    }
+    Ok(out)
+}
+
+/// One array: a header in the syntax of a Python dictionary, then the values.
+fn read_npy(mut from: impl Read, size: u64) -> Result<Tensor, String> {
+    let mut fixed = [0u8; 10];
+    from.read_exact(&mut fixed).map_err(|e| e.to_string())?;
+    if &fixed[..6] != b"\x93NUMPY" {
+        return Err("is no array".into());
+    }
+    let (mut length, mut start) = (usize::from(u16::from_le_bytes([fixed[8], fixed[9]])), 10u64);
+    if fixed[6] > 1 {
+        let mut more = [0u8; 2];
+        from.read_exact(&mut more).map_err(|e| e.to_string())?;
+        length |= usize::from(u16::from_le_bytes(more)) << 16;
+        start += 2;
+    }
+    if length > 1 << 16 {
+        return Err("has a header beyond all bounds".into());
+    }
+    let mut header = vec![0u8; length];
+    from.read_exact(&mut header).map_err(|e| e.to_string())?;
+    let header = String::from_utf8_lossy(&header);
+    let (dtype, shape) = npy_header(&header)?;
+    let bytes = count(&shape).and_then(|n| n.checked_mul(dtype.size()));
+    let claimed = size.checked_sub(start + length as u64);
+    let Some(bytes) = bytes.filter(|b| claimed == Some(*b as u64)) else {
+        return Err(format!(
+            "holds another number of bytes than {shape:?} of {dtype} takes"
+        ));
+    };
+    let mut tensor = Tensor::zeros(dtype, &shape).map_err(|e| e.to_string())?;
+    let own = tensor.bytes_mut().map_err(|e| e.to_string())?;
+    debug_assert_eq!(own.len(), bytes);
+    from.read_exact(own).map_err(|e| e.to_string())?;
+    if dtype == DType::Bool {
+        own.iter_mut().for_each(|b| *b = u8::from(*b != 0));
+    }
+    Ok(tensor)
+}
+
+/// `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`
+fn npy_header(header: &str) -> Result<(DType, Vec<usize>), String> {
+    let after = |key: &str| -> Result<&str, String> {
+        let (_, rest) = header
+            .split_once(&format!("'{key}':"))
+            .ok_or_else(|| format!("has no {key}"))?;
+        Ok(rest.trim_start())
+    };
+    if !after("fortran_order")?.starts_with("False") {
+        return Err("is in column order; store it in row order".into());
+    }
+    let descr = after("descr")?;
+    let descr = descr.strip_prefix('\'').and_then(|d| d.split('\'').next());
+    let dtype = match descr
+        .unwrap_or_default()
+        .trim_start_matches(['<', '|', '='])
+    {
+        "b1" => DType::Bool,
+        "i1" => DType::I8,
+        "i2" => DType::I16,
+        "i4" => DType::I32,
+        "i8" => DType::I64,
+        "u1" => DType::U8,
+        "u2" => DType::U16,
+        "u4" => DType::U32,
+        "u8" => DType::U64,
+        "f2" => DType::F16,
+        "f4" => DType::F32,
+        "f8" => DType::F64,
+        "c8" => DType::C32,
+        "c16" => DType::C64,
+        "V2" => DType::BF16,
+        other => return Err(format!("is of type {other}")),
+    };
+    let shape = after("shape")?;
+    let shape = shape.strip_prefix('(').and_then(|s| s.split(')').next());
+    let dims = shape.ok_or("has no shape")?.split(',').map(str::trim);
+    let dims = dims.filter(|d| !d.is_empty());
+    let dims: Option<Vec<usize>> = dims.map(|d| d.parse().ok()).collect();
+    Ok((dtype, dims.ok_or("has no shape of numbers")?))
+}
+
+/// Values whose file format lacks their type are stored as bit patterns: `uint16` becomes bfloat16 and
+/// `uint8` an 8-bit float or a boolean where the port asks for one. Anything else stays.
+#[must_use]
+pub fn as_port(tensor: Tensor, wanted: DType) -> Tensor {
+    let patterns = match tensor.dtype() {
+        DType::U16 => wanted == DType::BF16,
+        DType::U8 => wanted.small_float().is_some() || wanted.is_narrow_int(),
+        _ => false,
+    };
+    if !patterns {
+        return tensor;
+    }
+    Tensor::from_bytes(wanted, tensor.shape(), &tensor.bytes()).unwrap_or(tensor)
+}
+
+/// Writes a `.safetensors` file. Types the format lacks are stored as `uint8` bit patterns.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(path: &Path, tensors: &[(String, &Tensor)]) -> Result<(), FileError> {
+    use safetensors::{tensor::TensorView, Dtype};
+    let contents = |what: String| FileError::Contents {
+        path: path.into(),
+        what,
+    };
+    let bytes: Vec<_> = tensors.iter().map(|(_, t)| t.bytes()).collect();
+    let mut views = Vec::new();
+    for ((name, t), bytes) in tensors.iter().zip(&bytes) {
+        let dtype = match t.dtype() {
+            DType::Bool => Dtype::BOOL,
+            DType::I8 => Dtype::I8,
+            DType::U16 => Dtype::U16,
+            DType::I16 => Dtype::I16,
+            DType::U32 => Dtype::U32,
+            DType::I32 => Dtype::I32,
+            DType::U64 => Dtype::U64,
+            DType::I64 => Dtype::I64,
+            DType::F16 => Dtype::F16,
+            DType::BF16 => Dtype::BF16,
+            DType::F32 => Dtype::F32,
+            DType::F64 => Dtype::F64,
+            DType::C32 => Dtype::C64,
+            DType::F8E5M2 => Dtype::F8_E5M2,
+            DType::F8E4M3 => Dtype::F8_E4M3,
+            DType::F8E8M0 => Dtype::F8_E8M0,
+            other if other.size() == 1 => Dtype::U8,
+            other => {
+                return Err(contents(format!(
+                    "{name} is {other}, which cannot be stored"
+                )))
+            }
+        };
+        let view = TensorView::new(dtype, t.shape().to_vec(), bytes);
+        views.push((name, view.map_err(|e| contents(e.to_string()))?));
+    }
+    let file = safetensors::serialize(views, None).map_err(|e| contents(e.to_string()))?;
+    write_atomically(path, &file).map_err(|source| FileError::Io {
+        path: path.into(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_arrays_are_read() {
+        let header = "{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3), }";
+        assert_eq!(npy_header(header), Ok((DType::F16, vec![2, 3])));
+        let header = "{'descr': '|b1', 'fortran_order': False, 'shape': (), }";
+        assert_eq!(npy_header(header), Ok((DType::Bool, vec![])));
+        let header = "{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }";
+        assert_eq!(npy_header(header), Err("is of type >f4".into()));
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.safetensors");
+        let a = Tensor::from_values(&[2], &[1.5f32, -2.0]).unwrap();
+        let b = Tensor::from_bytes(DType::Bool, &[1], &[1]).unwrap();
+        write(&path, &[("a".into(), &a), ("b".into(), &b)]).unwrap();
+        let back = read(&path).unwrap();
+        assert_eq!(back["a"].values::<f32>().unwrap(), [1.5, -2.0]);
+        assert_eq!(
+            (back["b"].dtype(), &*back["b"].bytes()),
+            (DType::Bool, &[1u8][..])
+        );
+    }
+
+    #[test]
+    fn arrays_that_lie_about_their_size_are_refused() {
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 9), }";
+        bytes.extend((header.len() as u16).to_le_bytes());
+        bytes.extend(header.as_bytes());
+        let size = bytes.len() as u64;
+        let error = read_npy(&bytes[..], size).unwrap_err();
+        assert!(
+            error.starts_with("holds another number of bytes"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! `coreai-audit run` as a shell sees it.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use coreai_audit::runtime::files;
+
+use super::archive;
+
+struct Said {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn run(folder: &Path, args: &[&str]) -> Said {
+    let output = Command::cargo_bin("coreai-audit")
+        .expect("the program")
+        .current_dir(folder)
+        .args(["--color", "never", "run"])
+        .args(args)
+        .output()
+        .expect("an answer");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    Said {
+        code: output.status.code().expect("an exit code"),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
+}
+
+fn unpacked(name: &str) -> tempfile::TempDir {
+    let root = tempfile::tempdir().expect("a directory");
+    archive::unpack_into(name, root.path());
+    root
+}
+
+const DECODER: &str = "qwen3_tiny_macos_bf16/model.aimodel";
+
+#[test]
+fn a_decoder_decodes_with_made_up_tokens() {
+    let root = unpacked("calls-qwen3-bf16.tar.zst");
+    let args = ["--steps", "4", "--prompt", "3", "--format", "json", DECODER];
+    let said = run(root.path(), &args);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    let report: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["function"], "main");
+    assert_eq!(report["step_ms"].as_array().map(Vec::len), Some(4));
+    assert!(report["slope_ms_per_step"].is_number());
+    assert_eq!(report["outputs"][0]["name"], "logits");
+    assert_eq!(
+        report["outputs"][0]["shape"],
+        serde_json::json!([1, 1, 256])
+    );
+    assert_eq!(report["states"][1]["name"], "valueCache");
+    assert_eq!(report["states"][1]["dtype"], "bfloat16");
+}
+
+#[test]
+fn what_was_saved_continues_a_run() {
+    let root = unpacked("calls-qwen3-bf16.tar.zst");
+    let run = |args: &[&str]| {
+        let said = run(root.path(), args);
+        assert_eq!((said.code, said.err.as_str()), (0, ""));
+    };
+    run(&[
+        "--steps",
+        "1",
+        "--prompt",
+        "3",
+        "--save",
+        "first.safetensors",
+        DECODER,
+    ]);
+    let saved = files::read(&root.path().join("first.safetensors")).expect("tensors");
+    let names: Vec<&str> = saved.keys().map(String::as_str).collect();
+    assert_eq!(names, ["0/logits", "state/keyCache", "state/valueCache"]);
+    assert_eq!(saved["0/logits"].shape(), [1, 3, 256]);
+    // The prompt's rows are written, the rest is still zero.
+    let cache = saved["state/keyCache"].reals().expect("numbers");
+    let written = cache.chunks(16).map(|row| row.iter().any(|v| *v != 0.0));
+    assert_eq!(written.filter(|w| *w).count(), 2 * 2 * 3);
+    run(&[
+        "--states",
+        "first.safetensors",
+        "--save",
+        "second.safetensors",
+        DECODER,
+    ]);
+    let second = files::read(&root.path().join("second.safetensors")).expect("tensors");
+    assert_eq!(second["0/logits"].shape(), [1, 1, 256]);
+}
+
+#[test]
+fn what_cannot_run_is_told_on_standard_error() {
+    let root = unpacked("calls-qwen3-bf16.tar.zst");
+    let said = run(root.path(), &["nothing.aimodel"]);
+    assert_eq!((said.code, said.out.as_str()), (2, ""));
+    assert!(
+        said.err.starts_with("error: nothing.aimodel/main.mlirb"),
+        "{}",
+        said.err
+    );
+    let said = run(root.path(), &["--function", "decode", DECODER]);
+    assert_eq!(said.code, 2);
+    assert_eq!(
+        said.err,
+        "error: no function decode in the asset; it has main\n"
+    );
+    let said = run(root.path(), &["--save", "own.safetensors", DECODER]);
+    assert_eq!(said.code, 0);
+    let said = run(root.path(), &["--inputs", "own.safetensors", DECODER]);
+    assert_eq!(said.code, 2);
+    assert_eq!(
+        said.err,
+        "error: own.safetensors: main has no input 0/logits\n"
+    );
+}
