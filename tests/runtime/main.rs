@@ -5,6 +5,7 @@ mod archive;
 mod cases;
 mod command;
 mod conformance;
+mod memory;
 mod programs;
 mod properties;
 mod robust;

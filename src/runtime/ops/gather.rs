@@ -78,12 +78,42 @@ fn gather_nd(call: &mut Call<'_>) -> OpResult<Tensor> {
 }
 
 fn gather_along_axis(call: &mut Call<'_>) -> OpResult<Tensor> {
-    let (t, indices) = (call.arg(0)?.contiguous()?, call.arg(1)?.contiguous()?);
+    let (t, indices) = (call.arg(0)?.contiguous()?, call.take(1)?);
     let a = axis(call.arg(2)?.int()?, t.rank())?;
     same_but(&t, &indices, a)?;
     let mut out = Tensor::alloc(t.dtype(), indices.dims())?;
+    if out.is_empty() {
+        return Ok(out);
+    }
+    // One list of indices for all: whole rows are picked (heads repeated for grouped queries).
+    let repeated = |i: usize| i == a || indices.dims()[i] == 1 || indices.strides()[i] == 0;
+    if (0..indices.rank()).all(repeated) {
+        let list = indices.view(
+            [indices.dims()[a]].as_slice().into(),
+            [indices.strides()[a]].as_slice().into(),
+            indices.offset(),
+        );
+        by_size!(t.dtype().size(), T => pick_rows::<T>(&t, &list, a, &mut out)?);
+        return Ok(out);
+    }
+    let indices = indices.contiguous()?;
     by_size!(t.dtype().size(), T => pick::<T>(&t, &indices, a, &mut out)?);
     Ok(out)
+}
+
+fn pick_rows<T: Pod>(t: &Tensor, list: &Tensor, a: usize, out: &mut Tensor) -> OpResult<()> {
+    let n = t.dims()[a];
+    let inner: usize = t.dims()[a + 1..].iter().product();
+    let list = list.ints()?;
+    let rows = list.iter().map(|i| position(*i, n));
+    let rows: Vec<usize> = rows.collect::<OpResult<_>>()?;
+    let from = t.data::<T>()?;
+    let to = out.data_mut::<T>()?;
+    for (i, o) in to.chunks_exact_mut(inner).enumerate() {
+        let at = (i / rows.len() * n + rows[i % rows.len()]) * inner;
+        o.copy_from_slice(&from[at..at + inner]);
+    }
+    Ok(())
 }
 
 fn pick<T: Pod>(t: &Tensor, indices: &Tensor, a: usize, out: &mut Tensor) -> OpResult<()> {

@@ -139,18 +139,22 @@ fn widening<H: Half>(
     }
     let block = |first: usize| -> OpResult<Vec<f32>> {
         let width = BLOCK.min(n - first);
-        let mut panel = vec![0f32; width * k];
         let mut part = vec![0f32; m * width];
+        if b.rows == 1 && m == 1 {
+            // A vector times rows: each row is widened into the same few kilobytes.
+            let mut row = vec![0f32; k];
+            for (j, o) in part.iter_mut().enumerate() {
+                let at = b.start + (first + j) * b.cols;
+                H::widen(&b.data[at..at + k], &mut row);
+                *o = dot(a, &row);
+            }
+            return Ok(part);
+        }
+        let mut panel = vec![0f32; width * k];
         let panel_matrix = if b.rows == 1 {
             for (j, row) in panel.chunks_exact_mut(k.max(1)).enumerate() {
                 let at = b.start + (first + j) * b.cols;
                 H::widen(&b.data[at..at + k], row);
-            }
-            if m == 1 {
-                for (o, row) in part.iter_mut().zip(panel.chunks_exact(k.max(1))) {
-                    *o = dot(a, row);
-                }
-                return Ok(part);
             }
             (1, k)
         } else {
