@@ -15,7 +15,7 @@ fn moved(archive: &str, asset: &str) -> Vec<String> {
         past,
         length: 1,
         capacity: 64,
-        vocabulary: 100,
+        vocabulary: 32,
     };
     let mut numbers = Numbers::seeded(1);
     let mut states: Vec<(String, Tensor)> = Vec::new();
