@@ -74,6 +74,7 @@ impl Model {
         let program = asset::Asset::open(path)?.program(asset::ReadOptions {
             definitions: true,
             locations: false,
+            weights: true,
         })?;
         Model::from_module(path, &program.module)
     }
