@@ -253,20 +253,37 @@ fn a_slice_shorter_than_the_program_says_is_an_error() {
 }
 
 #[test]
-fn a_write_behind_the_end_is_dropped() {
-    let update = |at: i32| {
+fn what_is_written_behind_the_end_is_dropped() {
+    let update = |at: i32, rows: &[f32]| {
         let inputs = [
             t(&[3], &[1.0f32, 2.0, 3.0]),
             t(&[1], &[at]),
-            t(&[1], &[at + 1]),
+            t(&[1], &[at + rows.len() as i32]),
             t(&[1], &[1i32]),
-            t(&[1], &[9.0f32]),
+            t(&[rows.len()], rows),
         ];
-        let operands = ["3xf32", "1xsi32", "1xsi32", "1xsi32", "1xf32"];
-        f32s(apply(&operands, "slice_update", "3xf32", &inputs))
+        let operands = ["3xf32", "1xsi32", "1xsi32", "1xsi32", "?xf32"];
+        apply(&operands, "slice_update", "3xf32", &inputs)
     };
-    assert_eq!(update(1), [1.0, 9.0, 3.0]);
-    assert_eq!(update(3), [1.0, 2.0, 3.0]);
+    assert_eq!(f32s(update(1, &[9.0])), [1.0, 9.0, 3.0]);
+    assert_eq!(f32s(update(3, &[9.0])), [1.0, 2.0, 3.0]);
+    assert_eq!(f32s(update(2, &[8.0, 9.0])), [1.0, 2.0, 8.0]);
+}
+
+#[test]
+fn an_update_smaller_than_its_region_is_an_error() {
+    let inputs = [
+        t(&[3], &[1.0f32, 2.0, 3.0]),
+        t(&[1], &[0i32]),
+        t(&[1], &[2i32]),
+        t(&[1], &[1i32]),
+        t(&[1], &[9.0f32]),
+    ];
+    let operands = ["3xf32", "1xsi32", "1xsi32", "1xsi32", "?xf32"];
+    assert_eq!(
+        apply(&operands, "slice_update", "3xf32", &inputs).unwrap_err(),
+        "graph main: coreai.slice_update (op 0): an update of shape [1] for a region of shape [2]"
+    );
 }
 
 #[test]
