@@ -59,15 +59,16 @@ pub struct Args {
     vocabulary: u32,
 
     /// Seed of made-up values
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    #[arg(long, value_name = "SEED", default_value_t = 0, display_order = 100)]
     seed: u64,
 
     /// Threads for large products
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 1, display_order = 101,
+        value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
 
     /// Write every output (N/NAME) and the final states (state/NAME) to a .safetensors file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", display_order = 102)]
     save: Option<PathBuf>,
 
     #[command(flatten)]

@@ -17,9 +17,12 @@ impl Buffer {
     /// `len` zero bytes; `None` when the memory is not to be had.
     pub fn zeroed(len: usize) -> Option<Buffer> {
         let count = len.div_ceil(8);
-        let mut words = Vec::new();
-        words.try_reserve_exact(count).ok()?;
-        words.resize(count, 0);
+        // Asking first makes an error of what would end the process; asking for zeros gets pages that
+        // cost nothing until they are written.
+        let mut asked: Vec<u64> = Vec::new();
+        asked.try_reserve_exact(count).ok()?;
+        drop(asked);
+        let words = vec![0u64; count];
         Some(Buffer::Owned { words, len })
     }
 

@@ -23,7 +23,7 @@ pub(crate) type OpResult<T> = Result<T, String>;
 /// No value computed by a program may be larger: a request for more is an error, not an attempt.
 pub(crate) const MAX_ELEMENTS: usize = (1 << 31) - 1;
 /// The same in bytes.
-const MAX_BYTES: usize = 1 << 32;
+const MAX_BYTES: usize = 1 << 31;
 
 /// A tensor: element type, shape and values. Cloning shares the values; writing to a shared tensor
 /// copies them first.

@@ -5,6 +5,7 @@ mod archive;
 mod cases;
 mod command;
 mod conformance;
+mod hostile;
 mod memory;
 mod programs;
 mod properties;

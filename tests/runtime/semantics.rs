@@ -316,11 +316,21 @@ fn empty_tensors_are_tensors() {
 }
 
 #[test]
-fn small_floats_round_to_even_and_saturate() {
-    let x = t(&[5], &[1e6f32, -1e6, 1.0625, 1.1875, NAN]);
-    let out = apply(&["5xf32"], "cast", "5xf8E4M3FN", &[x]).unwrap();
-    assert_eq!(&*out.bytes(), [0x7e, 0xfe, 0x38, 0x3a, 0x7f]);
-    let x = t(&[4], &[5.0f32, 0.25, 0.75, -100.0]);
-    let out = apply(&["4xf32"], "cast", "4xf4E2M1FN", &[x]).unwrap();
-    assert_eq!(&*out.bytes(), [6, 0, 2, 15]);
+fn small_floats_round_to_even_and_overflow_as_their_format_does() {
+    let cast = |to: &str, values: &[f32]| {
+        let n = values.len();
+        let x = t(&[n], values);
+        let out = apply(&[&format!("{n}xf32")], "cast", &format!("{n}x{to}"), &[x]);
+        out.unwrap().bytes().into_owned()
+    };
+    assert_eq!(
+        cast("f8E4M3FN", &[1.0625, 1.1875, 464.0]),
+        [0x38, 0x3a, 0x7e]
+    );
+    assert_eq!(cast("f8E4M3FN", &[465.0, -1e6, NAN]), [0x7f, 0xff, 0x7f]);
+    assert_eq!(
+        cast("f8E5M2", &[61_439.0, 61_440.0, -INF]),
+        [0x7b, 0x7c, 0xfc]
+    );
+    assert_eq!(cast("f4E2M1FN", &[5.0, 0.25, 0.75, -100.0]), [6, 0, 2, 15]);
 }

@@ -1,4 +1,4 @@
-//! Conversion between element types. Nothing wraps and nothing is undefined: what does not fit
+//! Conversion between element types. Nothing wraps and nothing is undefined: what does not fit an integer
 //! becomes the nearest value that does.
 
 use half::{bf16, f16};
@@ -189,8 +189,9 @@ fn to_complex(t: &Tensor, to: DType) -> OpResult<Tensor> {
     cast(&Tensor::of(DType::C64, t.dims(), &values)?, to)
 }
 
-/// The nearest code; ties to the even one; beyond the largest value, the largest. NaN stays NaN where
-/// the format has one, else it is zero.
+/// The nearest code; ties to the even one. Beyond the largest value 8-bit floats become infinite, or NaN
+/// where there is no infinity; the others stay at the largest. NaN stays NaN where the format has one,
+/// else it is zero.
 pub fn encode(kind: Float, value: f64) -> u8 {
     let (max_code, nan): (u8, u8) = match kind {
         Float::F8E5M2 => (0x7b, 0x7e),
@@ -209,6 +210,15 @@ pub fn encode(kind: Float, value: f64) -> u8 {
     };
     // Codes grow with their value: find the last one not above.
     let (mut low, mut high) = (0u8, max_code);
+    // Beyond the largest value the next step would be rounded to: infinity, or NaN without one.
+    let overflow = match kind {
+        Float::F8E5M2 if magnitude >= 61_440.0 => Some(0x7c),
+        Float::F8E4M3FN if magnitude > 464.0 => Some(nan),
+        _ => None,
+    };
+    if let Some(code) = overflow {
+        return sign | code;
+    }
     if magnitude >= decode(max_code) {
         return sign | max_code;
     }

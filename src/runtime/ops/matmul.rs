@@ -1,11 +1,11 @@
 //! Matrix products. Halves and smaller floats are multiplied and summed in single precision.
 
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use num_complex::Complex;
 use rayon::prelude::*;
 
 use super::cast::cast;
+use super::dot::Half;
 use super::{broadcast_dims, broadcast_view, Call, Kernel};
 use crate::runtime::dtype::Class;
 use crate::runtime::error::shape;
@@ -107,23 +107,6 @@ pub(super) fn plain<T: num_traits::Float + 'static>(
     product((m, k, n), whole(a, k), whole(b, n), out, threads(work))
 }
 
-/// A half format that converts by whole slices.
-trait Half: bytemuck::Pod + Sync {
-    fn widen(from: &[Self], to: &mut [f32]);
-}
-
-impl Half for f16 {
-    fn widen(from: &[f16], to: &mut [f32]) {
-        from.convert_to_f32_slice(to);
-    }
-}
-
-impl Half for bf16 {
-    fn widen(from: &[bf16], to: &mut [f32]) {
-        from.convert_to_f32_slice(to);
-    }
-}
-
 /// Columns of `b` converted at a time: small enough to stay in the cache.
 const BLOCK: usize = 64;
 
@@ -141,12 +124,10 @@ fn widening<H: Half>(
         let width = BLOCK.min(n - first);
         let mut part = vec![0f32; m * width];
         if b.rows == 1 && m == 1 {
-            // A vector times rows: each row is widened into the same few kilobytes.
-            let mut row = vec![0f32; k];
+            let mut scratch = vec![0f32; k];
             for (j, o) in part.iter_mut().enumerate() {
                 let at = b.start + (first + j) * b.cols;
-                H::widen(&b.data[at..at + k], &mut row);
-                *o = dot(a, &row);
+                *o = H::dot(a, &b.data[at..at + k], &mut scratch);
             }
             return Ok(part);
         }
@@ -198,24 +179,6 @@ fn widening<H: Half>(
         }
     }
     Ok(())
-}
-
-/// The sum of products, in eight interleaved sums.
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut sums = [0f32; 8];
-    let (xs, ys) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest: f32 = xs
-        .remainder()
-        .iter()
-        .zip(ys.remainder())
-        .map(|(x, y)| x * y)
-        .sum();
-    for (x, y) in xs.zip(ys) {
-        for i in 0..8 {
-            sums[i] += x[i] * y[i];
-        }
-    }
-    sums.iter().sum::<f32>() + rest
 }
 
 fn complex(

@@ -6,6 +6,7 @@ mod compare;
 mod complex;
 mod compress;
 mod conv;
+mod dot;
 mod gather;
 mod interpolate;
 mod layout;
