@@ -29,7 +29,11 @@ fn bare(path: &Path) -> std::io::Result<Duration> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Cargo passes flags of its own.
-    let assets: Vec<PathBuf> = std::env::args_os().skip(1).filter(|a| a != "--bench").map(PathBuf::from).collect();
+    let assets: Vec<PathBuf> = std::env::args_os()
+        .skip(1)
+        .filter(|a| a != "--bench")
+        .map(PathBuf::from)
+        .collect();
     if assets.is_empty() {
         println!("name one or more assets: cargo bench --bench hash -- ASSET…");
     }

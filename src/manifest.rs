@@ -10,11 +10,14 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
 use crate::contract::Level;
+use crate::report::IDS;
 
 /// File names looked for, nearest folder first.
 const FILES: [&str; 2] = ["coreai-audit.toml", "pyproject.toml"];
 /// A manifest is written by hand; anything larger is something else.
 const MOST_BYTES: u64 = 1 << 20;
+/// A longer time is no limit, and more than the clock can add up.
+const MOST_SECONDS: f64 = 1e9;
 
 const TOP_KEYS: &[&str] = &[
     "python",
@@ -235,6 +238,17 @@ impl Manifest {
                     format!("models.{name}.allow: {} needs a reason", allow.id),
                 ));
             }
+            if let Some(allow) = model.allow.iter().find(|a| !IDS.contains(&a.id.as_str())) {
+                return Err(invalid(
+                    path,
+                    at(offset),
+                    format!(
+                        "models.{name}.allow: no finding has the id {:?}{}",
+                        allow.id,
+                        did_you_mean(&allow.id, IDS)
+                    ),
+                ));
+            }
             models.push(Model {
                 name,
                 file: base.join(file),
@@ -243,11 +257,11 @@ impl Manifest {
                 allow: model.allow.clone(),
             });
         }
-        if raw.timeout.is_some_and(|t| !t.is_finite() || t <= 0.0) {
+        if raw.timeout.is_some_and(|t| !(t > 0.0 && t < MOST_SECONDS)) {
             return Err(invalid(
                 path,
                 1,
-                "timeout: expected a positive number of seconds".to_owned(),
+                "timeout: expected a positive number of seconds below a billion".to_owned(),
             ));
         }
         Ok(Manifest {

@@ -81,12 +81,7 @@ impl Args {
         let mut supervisor = self.worker.supervisor(&defaults, &cleanup)?;
         let mut progress = Reporter::new(1, std::io::stderr().is_terminal());
         progress.begin(0, &model.name);
-        let request = Request {
-            recipe: model.file.to_string_lossy().into_owned(),
-            function: model.function.clone(),
-            asset: temporary.to_string_lossy().into_owned(),
-            debug_info: self.worker.debug_info,
-        };
+        let request = Request::new(&model, &temporary, self.worker.debug_info);
         let outcome = supervisor.convert(&request, &mut progress)?;
         let reading = gate::read(&outcome, &temporary);
         let whole = outcome.saved

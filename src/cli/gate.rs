@@ -67,6 +67,7 @@ impl Args {
         let cleanup = Cleanup::default();
         cleanup.add(scratch.path().to_owned());
         let settings = self.settings(manifest.as_ref(), scratch.path(), context.ci)?;
+        gate::check_names(&models, &settings)?;
         let defaults = manifest
             .as_ref()
             .map_or_else(Defaults::default, |m| Defaults {
@@ -210,10 +211,10 @@ fn show(
             paint.yellow("warning:")
         )?;
     }
-    let pending: Vec<&str> = reports
+    let pending: Vec<_> = reports
         .iter()
         .filter(|r| r.pending)
-        .map(|r| r.model.name.as_str())
+        .map(|r| crate::text::name(&r.model.name))
         .collect();
     if !pending.is_empty() {
         writeln!(

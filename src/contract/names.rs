@@ -8,7 +8,7 @@ use pathfinding::kuhn_munkres::kuhn_munkres;
 use pathfinding::matrix::Matrix;
 
 /// A name must fit its proper source at least this well (1 is the same words) …
-const FIT: f64 = 0.5;
+const FIT: f64 = 0.3;
 /// … and better than the one it is pinned on by this much.
 const MARGIN: f64 = 0.2;
 /// Scores are compared as integers.
@@ -197,6 +197,18 @@ mod tests {
         ];
         let found = misplaced(&["k1", "v1", "k2", "v2", "k10", "v10"], &sources);
         assert_eq!(found, [(0, 4), (1, 5), (4, 0), (5, 1)]);
+    }
+
+    #[test]
+    fn a_single_letter_is_enough() {
+        assert_eq!(
+            misplaced(&["v", "k"], &["key_cache", "value_cache"]),
+            [(0, 1), (1, 0)]
+        );
+        assert_eq!(
+            misplaced(&["values", "keys"], &["k_cache", "v_cache"]),
+            [(0, 1), (1, 0)]
+        );
     }
 
     #[test]

@@ -27,6 +27,9 @@ pub struct FunctionSignature {
     /// Groups of names of one and the same buffer (other buffers, attributes that hold it).
     #[serde(default)]
     pub aliases: Vec<Vec<String>>,
+    /// Groups of buffers and attributes that are different tensors over the same memory.
+    #[serde(default)]
+    pub storages: Vec<Vec<String>>,
     /// Groups of example arguments that are one and the same tensor.
     #[serde(default)]
     pub shared_arguments: Vec<Vec<String>>,
@@ -155,6 +158,12 @@ pub struct Site {
     /// For `copy_`: the node whose value is written.
     #[serde(default)]
     pub value: Option<String>,
+    /// For `copy_`: the buffer or argument that the value is a view of, where it is one.
+    #[serde(default)]
+    pub value_origin: Option<String>,
+    /// For `copy_`: the extents of the value.
+    #[serde(default)]
+    pub value_shape: Option<Vec<Dim>>,
 }
 
 /// What changed when the module was called twice in eager mode.
@@ -166,6 +175,9 @@ pub struct Observed {
     pub changed: Vec<Changed>,
     /// Why eager PyTorch refused the call.
     pub error: Option<String>,
+    /// Why the module was not watched.
+    #[serde(default)]
+    pub skipped: Option<String>,
 }
 
 /// One thing that changed in eager mode.
@@ -279,6 +291,10 @@ pub fn asset_dtype(torch: &str) -> &str {
         "complex64" | "complex128" => "cfloat32",
         "complex32" => "cfloat16",
         "half" => "float16",
+        "float8_e4m3fn" => "float8e4m3fn",
+        "float8_e5m2" => "float8e5m2",
+        "float8_e8m0fnu" => "float8e8m0fn",
+        "float4_e2m1fn_x2" => "float4e2m1fn",
         other => other,
     }
 }

@@ -1,8 +1,11 @@
 //! What the two processes say to each other: one JSON document a line.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{Dim, FunctionSignature};
+use crate::manifest::Model;
 
 /// One model to convert.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -15,6 +18,23 @@ pub struct Request {
     pub asset: String,
     /// Keep stack traces of the author's code in the asset.
     pub debug_info: bool,
+}
+
+impl Request {
+    /// The conversion of `model` into `asset`; paths are made absolute, because a recipe may change the
+    /// worker's folder.
+    pub fn new(model: &Model, asset: &Path, debug_info: bool) -> Request {
+        let absolute = |path: &Path| {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            path.to_string_lossy().into_owned()
+        };
+        Request {
+            recipe: absolute(&model.file),
+            function: model.function.clone(),
+            asset: absolute(asset),
+            debug_info,
+        }
+    }
 }
 
 /// The stages of a conversion, in the order they run.

@@ -75,6 +75,7 @@ struct Running {
     events: Receiver<io::Result<String>>,
     log: File,
     versions: Option<Toolchain>,
+    served: u32,
 }
 
 impl Supervisor {
@@ -91,6 +92,17 @@ impl Supervisor {
     /// A handle on the live worker's process group.
     pub fn current_worker(&self) -> CurrentWorker {
         self.current.clone()
+    }
+
+    /// How many requests the live worker has taken.
+    pub fn served(&self) -> u32 {
+        self.running.as_ref().map_or(0, |r| r.served)
+    }
+
+    /// Ends the worker; the next request gets a fresh one.
+    pub fn renew(&mut self) {
+        self.end();
+        self.running = None;
     }
 
     /// Starts the worker ahead of the first request, so that its imports overlap other work.
@@ -111,6 +123,7 @@ impl Supervisor {
         let Some(running) = &mut self.running else {
             return Ok(Outcome::default());
         };
+        running.served += 1;
         let mut outcome = Outcome {
             toolchain: running.versions.clone().unwrap_or_default(),
             ..Outcome::default()
@@ -188,6 +201,7 @@ impl Supervisor {
             events,
             log,
             versions: None,
+            served: 0,
         })
     }
 

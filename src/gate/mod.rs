@@ -98,6 +98,8 @@ pub struct ModelReport {
     pub comparison: Comparison,
     /// What was found, worst first.
     pub findings: Vec<Finding>,
+    /// Something could not be done at all.
+    pub could_not: bool,
     /// Findings that the manifest accepts, with its reasons.
     pub allowed: Vec<(Finding, String)>,
     /// Wall time of the stages.
@@ -110,15 +112,37 @@ pub struct ModelReport {
     pub pending: bool,
 }
 
+impl ModelReport {
+    /// What went wrong on this side is this model's error, not the end of the run.
+    fn cannot(&mut self, id: &'static str, stage: Stage, error: &dyn std::error::Error) {
+        let mut finding = Finding::new(id, stage, Severity::Error, error.to_string());
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            if !finding.message.contains(&text) {
+                finding = finding.with_evidence(text);
+            }
+            cause = error.source();
+        }
+        self.findings.push(finding);
+        self.could_not = true;
+    }
+}
+
+/// Whether a conversion failed in Python for a reason that nothing known accounts for.
+fn is_unexplained(outcome: &Outcome) -> bool {
+    let Some(failure) = &outcome.failure else {
+        return false;
+    };
+    matches!(failure.kind, FailureKind::Python(_)) && !explain(failure, &outcome.functions).certain
+}
+
 /// Why a run could not go on; a model that fails is a report, not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
     /// No worker.
     #[error(transparent)]
     Worker(#[from] SupervisorError),
-    /// A snapshot is unreadable or cannot be written.
-    #[error(transparent)]
-    Snapshot(#[from] snapshot::SnapshotError),
     /// The asset cannot be put in place.
     #[error("{}: cannot put the asset in place", path.display())]
     Place {
@@ -138,15 +162,15 @@ pub fn judge(
 ) -> Result<ModelReport, GateError> {
     let target = asset_path(settings, model);
     let temporary = temporary_beside(&target);
-    let request = Request {
-        recipe: model.file.to_string_lossy().into_owned(),
-        function: model.function.clone(),
-        asset: temporary.to_string_lossy().into_owned(),
-        debug_info: settings.debug_info,
-    };
-    let outcome = supervisor.convert(&request, progress)?;
+    let request = Request::new(model, &temporary, settings.debug_info);
+    let mut outcome = supervisor.convert(&request, progress)?;
+    if supervisor.served() > 1 && is_unexplained(&outcome) {
+        // An earlier recipe may have left the worker in a state that this model suffers from.
+        supervisor.renew();
+        outcome = supervisor.convert(&request, progress)?;
+    }
     let reading = read(&outcome, &temporary);
-    let asset = place(&outcome, &temporary, &target)?;
+    let placed = place(&outcome, &temporary, &target);
     let toolchain = outcome.toolchain.clone();
     let mut report = ModelReport {
         model: model.clone(),
@@ -154,16 +178,23 @@ pub fn judge(
         contract: reading.contract,
         comparison: Comparison::NotRead,
         findings: reading.findings,
+        could_not: reading.could_not,
         allowed: Vec::new(),
         stages: outcome.stages,
         toolchain,
-        asset,
+        asset: None,
         pending: false,
     };
-    report.findings.sort();
+    match placed {
+        Ok(asset) => report.asset = asset,
+        Err(error) => report.cannot("asset-not-placed", Stage::Convert, &error),
+    }
     accept_known(&mut report);
-    compare(&mut report, settings)?;
-    report.verdict = verdict(&report, reading.could_not, settings);
+    if let Err(error) = compare(&mut report, settings) {
+        report.cannot("snapshot-unusable", Stage::Snapshot, &error);
+    }
+    report.findings.sort();
+    report.verdict = verdict(&report, settings);
     Ok(report)
 }
 
@@ -226,6 +257,20 @@ pub fn read(outcome: &Outcome, asset: &Path) -> Reading {
 
 /// Lays the program on disk beside the one that was printed.
 fn on_disk(reading: &mut Reading, printed: &ir::Module, asset: &Path) {
+    match asset::Asset::open(asset).and_then(|a| a.integrity()) {
+        Ok(integrity) if integrity.is_good() => {}
+        Ok(integrity) => reading.findings.push(
+            Finding::new(
+                "hash-mismatch",
+                Stage::Contract,
+                Severity::Error,
+                integrity.to_string(),
+            )
+            .with_fix("convert again, or save the asset again with its producer"),
+        ),
+        // Told below, by reading the program.
+        Err(_) => {}
+    }
     match asset::read_module(asset) {
         Ok(module) => {
             if let Some(difference) = ir::compare(printed, &module) {
@@ -306,7 +351,12 @@ fn functions_of(descriptor: &Descriptor) -> Vec<OtherFunction> {
 }
 
 /// Moves the findings that the manifest accepts out of the way.
+///
+/// Only where a contract was read: an exception is for what a model is, never for a conversion that failed.
 fn accept_known(report: &mut ModelReport) {
+    if report.contract.is_none() {
+        return;
+    }
     let accepts = |allow: &Allow, finding: &Finding| {
         allow.id == finding.id
             && allow
@@ -333,7 +383,7 @@ fn accept_known(report: &mut ModelReport) {
         .collect();
     for allow in allow {
         let used = report.allowed.iter().any(|(f, _)| accepts(&allow, f));
-        if !used && report.contract.is_some() {
+        if !used {
             report.findings.push(
                 Finding::new(
                     "unused-exception",
@@ -350,7 +400,7 @@ fn accept_known(report: &mut ModelReport) {
     }
 }
 
-fn compare(report: &mut ModelReport, settings: &Settings) -> Result<(), GateError> {
+fn compare(report: &mut ModelReport, settings: &Settings) -> Result<(), snapshot::SnapshotError> {
     let Some(contract) = &report.contract else {
         return Ok(());
     };
@@ -372,7 +422,7 @@ fn compare(report: &mut ModelReport, settings: &Settings) -> Result<(), GateErro
     Ok(())
 }
 
-fn verdict(report: &ModelReport, could_not: bool, settings: &Settings) -> Verdict {
+fn verdict(report: &ModelReport, settings: &Settings) -> Verdict {
     let errors = report
         .findings
         .iter()
@@ -381,14 +431,17 @@ fn verdict(report: &ModelReport, could_not: bool, settings: &Settings) -> Verdic
         Comparison::Changed(changes) => changes.iter().any(|c| c.counts_at(report.model.level)),
         _ => false,
     };
-    if could_not {
+    if report.could_not {
         Verdict::Error
     } else if errors || changed || (report.comparison == Comparison::New && settings.ci) {
         Verdict::Fail
-    } else if report.comparison == Comparison::New {
-        Verdict::New
     } else {
-        Verdict::Pass
+        match report.comparison {
+            Comparison::Same | Comparison::Changed(_) => Verdict::Pass,
+            Comparison::New => Verdict::New,
+            // Nothing was compared: whatever the reason, that is no pass.
+            Comparison::NotRead => Verdict::Error,
+        }
     }
 }
 
@@ -431,6 +484,12 @@ pub fn replace(temporary: &Path, target: &Path) -> io::Result<()> {
     if !target.exists() {
         return fs::rename(temporary, target);
     }
+    if !target.join("main.mlirb").is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            format!("{} exists and is no asset; move it away", target.display()),
+        ));
+    }
     let old = target.with_file_name(format!(
         ".{}.old-{}",
         target.file_name().unwrap_or_default().to_string_lossy(),
@@ -438,17 +497,47 @@ pub fn replace(temporary: &Path, target: &Path) -> io::Result<()> {
     ));
     fs::rename(target, &old)?;
     fs::rename(temporary, target)?;
-    if old.is_dir() {
-        fs::remove_dir_all(old)
-    } else {
-        fs::remove_file(old)
-    }
+    fs::remove_dir_all(old)
 }
 
 /// The temporary name of an asset: hidden, beside its target, with the suffix the converter insists on.
 pub fn temporary_beside(target: &Path) -> PathBuf {
     let stem = target.file_stem().unwrap_or_default().to_string_lossy();
     target.with_file_name(format!(".{stem}.tmp-{}.aimodel", std::process::id()))
+}
+
+/// Checks, before anything is converted, that the models can live beside each other.
+///
+/// # Errors
+/// When a name cannot be a file name, or two names would share a file.
+pub fn check_names(
+    models: &[Model],
+    settings: &Settings,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let store = Store::new(&settings.snapshots, settings.ci);
+    let mut seen: Vec<(String, &str)> = Vec::new();
+    for model in models {
+        let path = store.accepted_path(&model.name)?;
+        // File systems that ignore case would mix up two that differ in it.
+        let key = path.to_string_lossy().to_lowercase();
+        if let Some((_, other)) = seen.iter().find(|(k, _)| *k == key) {
+            return Err(format!(
+                "models {:?} and {other:?} would share the file {}; rename one of them",
+                model.name,
+                path.display()
+            )
+            .into());
+        }
+        seen.push((key, &model.name));
+    }
+    if settings.snapshots.exists() && !settings.snapshots.is_dir() {
+        return Err(format!(
+            "{}: expected a folder of snapshots",
+            settings.snapshots.display()
+        )
+        .into());
+    }
+    Ok(())
 }
 
 /// Where a model's asset stands when it is whole.

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::sync::{mpsc, Mutex};
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -116,6 +117,10 @@ fn stages(
         _ => {
             stage(Step::Save, events)?;
             session.call_method1("copy_asset", (&request.asset,))?;
+            // coreai-core ends the process on malformed bytes: look at them here first.
+            let asset = std::path::Path::new(&request.asset);
+            py.detach(|| crate::asset::read_module(asset).map(drop))
+                .map_err(|e| PyValueError::new_err(format!("the asset cannot be read: {e}")))?;
             send(events, &Event::Saved)?;
             session.call_method1("load_program", (&request.asset,))?;
         }
@@ -210,9 +215,20 @@ fn private_streams() -> io::Result<(File, mpsc::Receiver<Request>)> {
                 break;
             }
         }
-        std::process::exit(0);
+        end_group();
     });
     Ok((events, requests))
+}
+
+/// Ends this process and what recipes started from it: nobody is left to report to.
+#[cfg(unix)]
+fn end_group() -> ! {
+    use rustix::process::{getpgrp, getpid, kill_process_group, Signal};
+    // Only a group of our own: run by hand, the group is the caller's.
+    if getpgrp() == getpid() {
+        let _ = kill_process_group(getpid(), Signal::KILL);
+    }
+    std::process::exit(0)
 }
 
 #[cfg(not(unix))]

@@ -6,9 +6,11 @@
 mod changes;
 mod finding;
 mod human;
+mod ids;
 mod paint;
 
 pub use changes::{count_changes, render_changes};
 pub use finding::{fails, Finding, Severity, Stage};
 pub use human::render_findings;
+pub use ids::IDS;
 pub use paint::Paint;

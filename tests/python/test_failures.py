@@ -209,6 +209,15 @@ MANIFESTS = {
     ),
     "no_models": ("level = 'strict'", "lists no models"),
     "wrong_level": ("level = 'severe'", "unknown variant `severe`"),
+    "endless_timeout": ("timeout = 1e300", "positive number of seconds"),
+    "unknown_exception": (
+        "[models.a]\nrecipe = 'r.py:f'\nallow = [{id = 'promted-input', reason = 'x'}]",
+        'no finding has the id "promted-input"; did you mean "promoted-input"?',
+    ),
+    "shared_file": (
+        "[models.'a b']\nrecipe = 'r.py:f'\n[models.a_b]\nrecipe = 'r.py:f'",
+        "would share the file",
+    ),
     "wrong_timeout": ("timeout = -1.0", "positive number of seconds"),
 }
 
@@ -247,3 +256,53 @@ def test_an_output_without_the_suffix_is_told(tmp_path: Path) -> None:
     result = run_command("convert", "r.py:f", "-o", "model.bin", cwd=tmp_path)
     assert result.returncode == 2
     assert "expected a path that ends in .aimodel" in result.stderr
+
+
+def test_an_exception_never_covers_a_conversion_that_failed(tmp_path: Path) -> None:
+    body = (
+        "\n\nclass InPlace(Model):\n    def forward(self, x):\n        x.mul_(2)\n        return super().forward(x)\n\n\n"
+        "def promoted():\n    return good(module=InPlace().eval())\n"
+    )
+    recipe = HEAD.replace("return Recipe(module=Model(hook).eval(), ", "return Recipe(").replace(
+        'state_names=["total"])', 'state_names=["total"], module=Model(hook).eval())'
+    )
+    (tmp_path / "recipes.py").write_text(recipe + body)
+    (tmp_path / "coreai-audit.toml").write_text(
+        "[models.promoted]\nrecipe = 'recipes.py:promoted'\n"
+        "allow = [{ id = 'promoted-input', reason = 'meant so' }]\n"
+    )
+    code, document = gate_json(cwd=tmp_path)
+    [model] = document["models"]
+    assert (code, model["verdict"], model["accepted"]) == (1, "fail", [])
+    assert [f["id"] for f in model["findings"]] == ["promoted-input"]
+
+
+def test_what_is_in_the_way_of_an_asset_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "recipes.py").write_text(HEAD)
+    (tmp_path / "out" / "good.aimodel").mkdir(parents=True)
+    (tmp_path / "out" / "good.aimodel" / "notes.txt").write_text("mine")
+    result = run_command("gate", "recipes.py:good", "--out", "out", cwd=tmp_path, ci=False)
+    assert result.returncode == 2
+    assert "exists and is no asset" in result.stdout
+    assert sorted(p.name for p in (tmp_path / "out").rglob("*")) == ["good.aimodel", "notes.txt"]
+
+
+def test_a_broken_snapshot_is_the_error_of_its_model_alone(tmp_path: Path) -> None:
+    (tmp_path / "recipes.py").write_text(HEAD)
+    write_manifest(tmp_path, {"first": "recipes.py:good", "second": "recipes.py:good"})
+    (tmp_path / "snapshots").mkdir()
+    (tmp_path / "snapshots" / "first.snap").write_text("nonsense")
+    code, document = gate_json(cwd=tmp_path, ci=False)
+    verdicts = {m["name"]: m["verdict"] for m in document["models"]}
+    assert (code, verdicts) == (2, {"first": "error", "second": "new"})
+    assert [f["id"] for f in document["models"][0]["findings"]] == ["snapshot-unusable"]
+
+
+def test_a_recipe_that_spoils_the_worker_spoils_no_other_model(tmp_path: Path) -> None:
+    spoil = "\n\ndef spoils():\n    import torch.export\n    torch.export.export = None\n    os.chdir('/')\n    return good()\n"
+    (tmp_path / "recipes.py").write_text(HEAD + spoil)
+    write_manifest(tmp_path, {"spoils": "recipes.py:spoils", "good": "recipes.py:good"})
+    code, document = gate_json("--out", "out", cwd=tmp_path, ci=False)
+    verdicts = {m["name"]: m["verdict"] for m in document["models"]}
+    assert (code, verdicts) == (2, {"spoils": "error", "good": "new"})
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["good.aimodel"]

@@ -167,6 +167,66 @@ def dtype_of_the_written_value():
     return recipe(forward, ["s"])
 
 
+def cache_grown_by_concatenation():
+    def setup(self):
+        self.register_buffer("s", torch.zeros(1, 3, 4))
+    def forward(self, x):
+        self.s = torch.cat([self.s, x[:, None]], 1)
+        return self.s.sum(1)
+    return recipe(forward, setup=setup, states=["s"])
+
+
+def parameter_written():
+    def setup(self):
+        self.p = nn.Parameter(torch.zeros(1, 4), requires_grad=False)
+    def forward(self, x):
+        self.p.add_(x)
+        return self.p * 2
+    return recipe(forward, setup=setup, states=["p"])
+
+
+def buffer_bound_to_an_argument():
+    def forward(self, x):
+        self.s = x
+        return self.s * 2
+    return recipe(forward, ["s"])
+
+
+def buffer_bound_to_a_buffer():
+    def forward(self, x):
+        self.a.add_(x)
+        self.b = self.a
+        return x * 2
+    return recipe(forward, ["a", "b"])
+
+
+def attribute_that_is_a_view_of_a_buffer():
+    def setup(self):
+        self.register_buffer("c", torch.zeros(2, 1, 4))
+        self.k = self.c[0]
+    def forward(self, x):
+        self.k.add_(x)
+        return self.c.sum(0)
+    return recipe(forward, setup=setup, states=["c"])
+
+
+def two_modules_instead_of_one():
+    def forward(self, x):
+        self.k.add_(x)
+        return self.k * 2
+    second = recipe(forward, ["k"], entrypoint_name="second")
+    return recipe(forward, ["k"], functions=[second])
+
+
+def eighth_precision():
+    def setup(self):
+        self.register_buffer("s", torch.zeros(1, 4, dtype=torch.float8_e4m3fn))
+    def forward(self, x):
+        self.s.copy_(x.to(torch.float8_e4m3fn))
+        return x * 2
+    return recipe(forward, setup=setup, states=["s"])
+
+
 def batch_norm_left_in_training():
     return Recipe(module=nn.Sequential(nn.BatchNorm1d(4)), args=(torch.randn(3, 4),),
                   input_names=["x"], output_names=["y"], state_names=[])
@@ -206,6 +266,13 @@ EXPECTED: dict[str, tuple[str, list[str]] | None] = {
     "view_of_an_argument_written": ("promoted-input", ["argument mask is a state", "mask[:, 2:] = 0"]),
     "clone_of_an_argument_written": None,
     "dtype_of_the_written_value": ("conversion-failed", ["buffer s is float32, the value written is float16", "value.to(s.dtype)"]),
+    "cache_grown_by_concatenation": ("conversion-failed", ["buffer s is (1, 3, 4), the value written is (1, 4, 4)", "fixed capacity"]),
+    "parameter_written": ("mutated-parameter", ["parameter p is written by forward", "register p as a buffer"]),
+    "buffer_bound_to_an_argument": ("aliased-buffers", ["buffer s is bound to an argument or another buffer"]),
+    "buffer_bound_to_a_buffer": ("aliased-buffers", ["buffer b is bound to a as it is", "self.b.copy_(a + 0)"]),
+    "attribute_that_is_a_view_of_a_buffer": ("aliased-buffers", ["c and k are views of the same memory"]),
+    "two_modules_instead_of_one": ("functions-disagree", ["two different tensors", "one shared module"]),
+    "eighth_precision": None,
     "batch_norm_left_in_training": ("write-lost", ["0.running_mean changes from call to call in PyTorch in the training mode", ".eval()"]),
     "batch_norm_in_evaluation": None,
     "buffer_that_is_not_persistent": None,

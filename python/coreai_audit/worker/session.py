@@ -106,10 +106,7 @@ class Session:
             self.programs.append(program)
             written = sites.mutation_sites(program)
             self.sites.append(written)
-            buffers = program.graph_signature.inputs_to_buffers
-            facts["written"] = [
-                {"name": buffers.get(node, node), "sites": found} for node, found in written.items()
-            ]
+            facts["written"] = sites.by_qualified_name(program, written)
 
     def decompose(self) -> None:
         """Decompose with the converter's table and read the graph signature."""

@@ -55,10 +55,24 @@ def module_facts(recipe: Recipe) -> dict[str, Any]:
     for name, value in values.reachable(module):
         if id(value) in buffers:
             groups[id(value)].append(name)
+    facts["storages"] = _shared_memory(module)
     facts["aliases"] = [names for names in groups.values() if len(names) > 1]
     facts["parameters"] = [n for n, _ in module.named_parameters()]
     facts["shared_arguments"] = _shared_arguments(recipe)
     return facts
+
+
+def _shared_memory(module: Any) -> list[list[str]]:
+    """Groups of buffers and attributes that are different tensors over the same memory."""
+    import torch
+
+    groups: dict[int, dict[str, int]] = {}
+    named = [*module.named_buffers(remove_duplicate=False), *values.reachable(module)]
+    for name, value in named:
+        if isinstance(value, torch.Tensor) and value.numel() > 0 and value.layout == torch.strided:
+            memory = value.untyped_storage().data_ptr()
+            groups.setdefault(memory, {})[name] = id(value)
+    return [list(group) for group in groups.values() if len(set(group.values())) > 1]
 
 
 def _names(names: Any) -> list[str] | None:
@@ -90,7 +104,9 @@ def program_facts(
 ) -> dict[str, Any]:
     """Placeholders, outputs, arguments and returned values of a decomposed ExportedProgram."""
     signature = program.graph_signature
-    arguments = paths.argument_paths(program.call_spec.in_spec, module.forward if module else None)
+    arguments = paths.argument_paths(
+        program.call_spec.in_spec, module.forward if module is not None else None
+    )
     returns = paths.return_paths(program.call_spec.out_spec)
     nodes = {n.name: n for n in program.graph.nodes}
     leaves = iter(arguments)

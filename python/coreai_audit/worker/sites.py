@@ -28,15 +28,40 @@ def mutation_sites(program: Any) -> dict[str, list[dict[str, Any]]]:
         for argument in _written(node):
             origin = _origin(argument)
             if origin is not None:
-                sites.setdefault(origin, []).append({**_site(node), "value": _value(node)})
+                sites.setdefault(origin, []).append({**_site(node), **_value(node)})
     return sites
 
 
-def _value(node: Any) -> str | None:
-    """The node whose value a ``copy_`` writes: the same one in two states cannot be exported."""
+def by_qualified_name(program: Any, written: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The sites under the names that users know: qualified names of buffers and parameters."""
+    signature = program.graph_signature
+    names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    return [
+        {
+            "name": names.get(node, node),
+            "sites": [{**site, "value_origin": _named(names, site.get("value_origin"))} for site in found],
+        }
+        for node, found in written.items()
+    ]
+
+
+def _named(names: dict[str, str], node: str | None) -> str | None:
+    return None if node is None else names.get(node, node)
+
+
+def _value(node: Any) -> dict[str, Any]:
+    """What a ``copy_`` writes: its node, its shape, and the placeholder it is a view of, if it is one."""
     if node.target._schema.name != "aten::copy_" or len(node.args) < 2:
-        return None
-    return getattr(node.args[1], "name", None)
+        return {}
+    written = node.args[1]
+    if not hasattr(written, "meta"):
+        return {}
+    shape = getattr(written.meta.get("val"), "shape", None)
+    return {
+        "value": written.name,
+        "value_origin": _origin(written),
+        "value_shape": None if shape is None else [d if type(d) is int else None for d in shape],
+    }
 
 
 def first_sites(program: Any) -> dict[str, dict[str, Any]]:

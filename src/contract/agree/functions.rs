@@ -71,6 +71,27 @@ fn functions_finding(a: &Function, b: &Function, clash: bool) -> Finding {
             .collect();
         format!("{}: {}{}", f.name, states.join(", "), mode(f))
     };
+    let (of_a, of_b) = (line(a), line(b));
+    // The same buffers by name are still two tensors when each function has a module of its own.
+    let names = |f: &Function| {
+        f.states
+            .iter()
+            .map(|s| s.source.clone())
+            .collect::<Vec<_>>()
+    };
+    if clash && names(a) == names(b) {
+        return error(
+            "functions-disagree",
+            format!(
+                "{} and {} have states of one name that are two different tensors",
+                a.name, b.name
+            ),
+        )
+        .with_evidence(of_a)
+        .with_evidence(of_b)
+        .with_evidence("a consumer that hands one array to both mixes two models")
+        .with_fix("build the entry points on one shared module");
+    }
     error("functions-disagree", message)
         .with_evidence(line(a))
         .with_evidence(line(b))

@@ -120,6 +120,19 @@ impl Join<'_> {
         let Some(observed) = &self.signature.observed else {
             return;
         };
+        if let Some(why) = &observed.skipped {
+            self.push(
+                Finding::new(
+                    "not-observed",
+                    Stage::Contract,
+                    Severity::Advice,
+                    "the module could not be watched in eager mode, so a write that is lost would not be seen",
+                )
+                .with_evidence(why.clone())
+                .with_fix("make the module copyable (copy.deepcopy), or return a fresh one from the recipe each time"),
+            );
+            return;
+        }
         if let Some(message) = &observed.error {
             self.push(
                 error(

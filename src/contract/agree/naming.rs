@@ -60,15 +60,22 @@ impl Join<'_> {
             if moved.is_empty() {
                 continue;
             }
-            self.push(name_order_finding(
-                role,
-                field,
-                &names,
-                &sources,
-                &moved,
-                self.signature,
-            ));
+            let mut finding =
+                name_order_finding(role, field, &names, &sources, &moved, self.signature);
+            if self.reordered_by_keywords() && role != "output" {
+                finding = finding
+                    .with_fix("write the example's kwargs in forward's order; the names fit then");
+            }
+            self.push(finding);
         }
+    }
+
+    /// Whether the order of the example's keywords is to blame.
+    fn reordered_by_keywords(&self) -> bool {
+        let here = |f: &Finding| f.function.as_ref() == Some(&self.function.name);
+        self.findings
+            .iter()
+            .any(|f| f.id == "argument-order" && here(f))
     }
 
     /// Outputs with the key under which `forward` returns them, where all are returned under keys.

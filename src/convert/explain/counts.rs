@@ -20,6 +20,7 @@ pub(super) fn explain(error: &PythonError, functions: &[FunctionSignature]) -> O
     let mut explanation = Explanation {
         findings: Vec::new(),
         found: false,
+        certain: true,
     };
     for signature in functions {
         let Some(program) = &signature.program else {
@@ -65,6 +66,9 @@ impl<'a> Counts<'a> {
     }
 
     fn run(&mut self) {
+        if self.mutated_parameters() {
+            return;
+        }
         let names = &self.signature.names;
         let count = |n: &Option<Vec<String>>| n.as_ref().filter(|n| !n.is_empty()).map(Vec::len);
         let too_many_states = count(&names.states).is_some_and(|n| self.states.len() > n);
@@ -86,6 +90,31 @@ impl<'a> Counts<'a> {
     fn fail(&mut self, finding: Finding) {
         self.findings.push(finding);
         self.found = true;
+    }
+
+    /// A parameter that forward writes comes out as an output that nobody returned.
+    fn mutated_parameters(&mut self) -> bool {
+        let mutated: Vec<String> = self
+            .program
+            .outputs
+            .iter()
+            .filter(|o| o.kind == "parameter_mutation")
+            .filter_map(|o| o.target.clone())
+            .collect();
+        for name in &mutated {
+            self.fail(
+                Finding::new(
+                    "mutated-parameter",
+                    Stage::Convert,
+                    Severity::Error,
+                    format!("parameter {name} is written by forward; only a registered buffer can be a state"),
+                )
+                .about(name)
+                .with_evidence("its new value comes out as an output that forward does not return")
+                .with_fix(format!("register {name} as a buffer and write it in place")),
+            );
+        }
+        !mutated.is_empty()
     }
 
     /// Mutated arguments that the recipe names as inputs, or does not name among the states.

@@ -9,16 +9,22 @@ use crate::convert::protocol::PythonError;
 use crate::report::{Finding, Severity, Stage};
 use crate::text;
 
+const FIXED_SIZE: &str =
+    "a state cannot change its size: give it a fixed capacity and write into it, or make it \
+    a functional cache, an argument and an output with a dynamic dimension";
+
 type Explainer = fn(&Failure, &PythonError, &FunctionSignature) -> Option<Finding>;
 
-/// The best explanation of a Python error, `conversion-failed` with the bare message at worst.
+/// The best explanation of a Python error, and whether it is more than the bare message.
 pub(super) fn explain(
     failure: &Failure,
     error: &PythonError,
     functions: &[FunctionSignature],
-) -> Finding {
-    let explainers: [Explainer; 10] = [
+) -> (Finding, bool) {
+    let explainers: [Explainer; 12] = [
         internal_assertion,
+        buffer_bound_as_it_is,
+        resized,
         unregistered_tensor,
         one_value_copied_twice,
         one_value_in_two_states,
@@ -32,15 +38,16 @@ pub(super) fn explain(
     for signature in functions {
         for explainer in explainers {
             if let Some(finding) = explainer(failure, error, signature) {
-                return finding.in_function(&signature.name);
+                return (finding.in_function(&signature.name), true);
             }
         }
     }
-    failed(
+    let finding = failed(
         failure,
         format!("in stage {}: {}", failure.stage, failure.headline()),
     )
-    .with_evidence_lines(&error.message)
+    .with_evidence_lines(&error.message);
+    (finding, false)
 }
 
 fn failed(failure: &Failure, message: impl Into<String>) -> Finding {
@@ -121,6 +128,116 @@ fn internal_assertion(
             .with_evidence(said)
             .with_evidence("the default export cannot write a buffer that is reachable under two names; strict=True can, and orders states by first use")
             .with_fix("keep the tensor under one name only"),
+        );
+    }
+    let group = signature.storages.first()?;
+    Some(
+        Finding::new(
+            "aliased-buffers",
+            stage,
+            Severity::Error,
+            format!("{} are views of the same memory", text::list(group)),
+        )
+        .about(&group[0])
+        .with_evidence(said)
+        .with_fix("take the view inside forward, or give each its own memory (clone)"),
+    )
+}
+
+/// `SpecViolationError`: a buffer is bound to an argument or to another buffer as it is.
+fn buffer_bound_as_it_is(
+    failure: &Failure,
+    error: &PythonError,
+    signature: &FunctionSignature,
+) -> Option<Finding> {
+    if error.class != "SpecViolationError" {
+        return None;
+    }
+    let said = format!(
+        "torch says: {}: {}",
+        error.class,
+        error.message.lines().next().unwrap_or_default()
+    );
+    let stage = stage_of(failure.stage);
+    let bound = signature.written.iter().find_map(|w| {
+        let origin = w.sites.last()?.value_origin.as_ref()?;
+        (*origin != w.name).then_some((w.name.as_str(), origin.as_str()))
+    });
+    let finding = match bound {
+        Some((name, origin)) => Finding::new(
+            "aliased-buffers",
+            stage,
+            Severity::Error,
+            format!("buffer {name} is bound to {origin} as it is, so both are one tensor"),
+        )
+        .about(name)
+        .with_fix(format!("copy the value: self.{name}.copy_({origin} + 0)")),
+        // Raised while the program is exported: it is not known yet, but only a copy that no line of
+        // forward wrote lacks this mark.
+        None if error.message.contains("missing nn_module_stack") => {
+            let changed = signature.observed.iter().flat_map(|o| &o.changed);
+            let buffers: Vec<&str> = changed
+                .filter(|c| c.kind == "buffer")
+                .map(|c| c.name.as_str())
+                .collect();
+            let which = if buffers.is_empty() {
+                "a buffer".to_owned()
+            } else {
+                format!("buffer {}", text::list(&buffers))
+            };
+            Finding::new(
+                "aliased-buffers",
+                stage,
+                Severity::Error,
+                format!("{which} is bound to an argument or another buffer as it is, so both are one tensor"),
+            )
+            .with_fix("copy the value: self.buffer.copy_(value)")
+        }
+        None => return None,
+    };
+    Some(finding.with_evidence(said))
+}
+
+/// A buffer is bound to a value of another size.
+fn resized(
+    failure: &Failure,
+    error: &PythonError,
+    signature: &FunctionSignature,
+) -> Option<Finding> {
+    if signature.program.is_some() || !error.message.contains("copy_") {
+        return None;
+    }
+    for written in &signature.written {
+        let Some(shape) = written
+            .sites
+            .iter()
+            .rev()
+            .find_map(|s| s.value_shape.clone())
+        else {
+            continue;
+        };
+        let Some(buffer) = signature.buffers.iter().find(|b| b.name == written.name) else {
+            continue;
+        };
+        if broadcasts(&shape, &buffer.shape) {
+            continue;
+        }
+        return Some(
+            failed(
+                failure,
+                format!(
+                    "buffer {} is {}, the value written is {}",
+                    buffer.name,
+                    tuple(&buffer.shape),
+                    tuple(&shape)
+                ),
+            )
+            .about(&buffer.name)
+            .with_evidence(format!(
+                "torch says: {}",
+                error.message.lines().next().unwrap_or_default()
+            ))
+            .with_fix(FIXED_SIZE),
         );
     }
     None
@@ -274,9 +391,7 @@ fn written_type_finding(
         let fix = if broadcasts(written, is) {
             format!("expand it before copy_ ({name}.copy_(value.expand_as({name}))); slice assignment ({name}[:] = value) works")
         } else {
-            "a state cannot change its size: give it a fixed capacity and write into it, or make it a functional cache, \
-             an argument and an output with a dynamic dimension"
-                .to_owned()
+            FIXED_SIZE.to_owned()
         };
         (
             format!(

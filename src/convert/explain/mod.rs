@@ -19,6 +19,8 @@ pub struct Explanation {
     pub findings: Vec<Finding>,
     /// The check saw something wrong with the model (exit code 1); otherwise it could not run (2).
     pub found: bool,
+    /// The cause is known; otherwise the message is all there is.
+    pub certain: bool,
 }
 
 /// Explains why a conversion did not get to the end.
@@ -34,6 +36,7 @@ fn could_not(finding: Finding) -> Explanation {
     Explanation {
         findings: vec![finding],
         found: false,
+        certain: true,
     }
 }
 
@@ -54,10 +57,11 @@ fn python(failure: &Failure, error: &PythonError, functions: &[FunctionSignature
                     return explanation;
                 }
             }
-            could_not(with_frames(
-                known::explain(failure, error, functions),
-                error,
-            ))
+            let (finding, certain) = known::explain(failure, error, functions);
+            Explanation {
+                certain,
+                ..could_not(with_frames(finding, error))
+            }
         }
     }
 }

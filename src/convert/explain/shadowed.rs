@@ -22,6 +22,7 @@ pub(super) fn explain(error: &PythonError, functions: &[FunctionSignature]) -> O
     (!findings.is_empty()).then_some(Explanation {
         findings,
         found: true,
+        certain: true,
     })
 }
 
