@@ -90,8 +90,10 @@ impl Args {
                 .as_ref()
                 .is_none_or(|f| f.stage == Step::Describe);
         if whole {
-            gate::replace(&temporary, &self.output)
-                .map_err(|e| format!("{}: {e}", self.output.display()))?;
+            if let Err(error) = gate::replace(&temporary, &self.output) {
+                fs::remove_dir_all(&temporary)?;
+                return Err(format!("{}: {error}", self.output.display()).into());
+            }
         } else if temporary.exists() {
             fs::remove_dir_all(&temporary)?;
         }

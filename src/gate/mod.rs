@@ -475,7 +475,11 @@ fn place(outcome: &Outcome, temporary: &Path, target: &Path) -> Result<Option<Pa
         }
         return Ok(None);
     }
-    replace(temporary, target).map_err(failed)?;
+    if let Err(error) = replace(temporary, target) {
+        // What is in the way stays, and nothing of ours does.
+        fs::remove_dir_all(temporary).map_err(failed)?;
+        return Err(failed(error));
+    }
     Ok(Some(target.to_owned()))
 }
 
