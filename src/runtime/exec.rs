@@ -292,14 +292,7 @@ impl<'m> Exec<'m> {
                 let updates = tensor(values.pop().ok_or("too few operands")?)?;
                 let indices = tensor(values.pop().ok_or("too few operands")?)?.contiguous()?;
                 let input = tensor(values.pop().ok_or("too few operands")?)?;
-                match how {
-                    How::Known(how) => {
-                        vec![Val::Tensor(scatter_nd(input, &indices, &updates, *how)?)]
-                    }
-                    How::Code(_) => {
-                        return Err("combines updates in a way that is not known".into())
-                    }
-                }
+                vec![Val::Tensor(scatter_nd(input, &indices, &updates, *how)?)]
             }
             Kind::CreateToken => vec![Val::Token],
             Kind::ReadHandle { take } => {

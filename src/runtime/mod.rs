@@ -9,6 +9,7 @@
 //! definition stored in the asset, a composite by its private graph. Weights stay in the mapped file.
 
 mod buffer;
+mod constants;
 mod dtype;
 mod error;
 mod exec;

@@ -162,7 +162,14 @@ fn to_float(t: &Tensor, to: DType) -> OpResult<Tensor> {
         }
         small => {
             let kind = small.small_float().ok_or("no float type")?;
-            from_real!(t, out, u8, v, int encode(kind, v as f64), float encode(kind, v));
+            let high = if kind == Float::F8E4M3FN {
+                448.0
+            } else {
+                f64::MAX
+            };
+            from_real!(t, out, u8, v,
+                int encode(kind, (v as f64).clamp(-high, high)),
+                float encode(kind, v));
         }
     }
     Ok(out)
@@ -190,11 +197,11 @@ fn to_complex(t: &Tensor, to: DType) -> OpResult<Tensor> {
 }
 
 /// The nearest code; ties to the even one. Beyond the largest value 8-bit floats become infinite, or NaN
-/// where there is no infinity; the others stay at the largest. NaN stays NaN where the format has one,
+/// where there is no infinity (integers stay at the largest there); the others stay at the largest. NaN stays NaN where the format has one,
 /// else it is zero.
 pub fn encode(kind: Float, value: f64) -> u8 {
     let (max_code, nan): (u8, u8) = match kind {
-        Float::F8E5M2 => (0x7b, 0x7e),
+        Float::F8E5M2 => (0x7b, 0x7d),
         Float::F8E4M3FN => (0x7e, 0x7f),
         Float::F8E8M0FNU => (0xfe, 0xff),
         _ => (0x07, 0x00),
