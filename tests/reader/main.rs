@@ -2,6 +2,7 @@
 
 mod archive;
 mod cli;
+mod compare;
 mod conformance;
 mod extract;
 mod fingerprint;

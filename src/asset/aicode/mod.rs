@@ -1,6 +1,7 @@
 //! The dialect `aicode`, in which an asset expresses everything: types, attributes, ops.
 
 mod attrs;
+mod module;
 mod names;
 mod ops;
 mod properties;

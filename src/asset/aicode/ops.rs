@@ -1,4 +1,4 @@
-//! Ops, regions and graphs of the dialect.
+//! Ops and regions of the dialect.
 
 use std::sync::Arc;
 
@@ -8,109 +8,56 @@ use crate::asset::cursor::{Cursor, MResult};
 use crate::asset::error::Section;
 use crate::asset::ReadOptions;
 use crate::ir::{
-    normalize, Arg, Attr, AttrDict, Block, Body, Graph, Location, Module, Op, OpId, Outcome,
-    Region, SymbolPath, Type, ValueDef, ValueId,
+    normalize, Attr, AttrDict, Block, Body, Location, Module, Op, OpId, Region, Type, ValueDef,
+    ValueId,
 };
 
 /// The fields of an op in front of its regions.
-struct Head {
-    name: usize,
-    location: usize,
-    at: usize,
-    attrs: AttrDict,
-    properties: Option<usize>,
-    results: Vec<Type>,
-    operands: Vec<(usize, u64)>,
-    regions: usize,
-    isolated: bool,
+pub(super) struct Head {
+    pub(super) name: usize,
+    pub(super) location: usize,
+    pub(super) at: usize,
+    pub(super) attrs: AttrDict,
+    pub(super) properties: Option<usize>,
+    pub(super) results: Vec<Type>,
+    pub(super) operands: Vec<(usize, u64)>,
+    pub(super) regions: usize,
+    pub(super) isolated: bool,
 }
 
 /// Values by their number in the file, from the start of the nearest isolated region.
 #[derive(Default)]
-struct Scope {
-    values: Vec<Option<ValueId>>,
-    next: usize,
+pub(super) struct Scope {
+    pub(super) values: Vec<Option<ValueId>>,
+    pub(super) next: usize,
 }
 
 /// A body under construction.
-struct Building {
-    body: Body,
-    scope: Scope,
+#[derive(Default)]
+pub(super) struct Building {
+    pub(super) body: Body,
+    pub(super) scope: Scope,
 }
 
 /// Reads the ops of a container.
-pub(crate) struct OpReader<'d, 'a> {
-    decoder: &'d mut Decoder<'a>,
-    options: ReadOptions,
+pub(super) struct OpReader<'d, 'a> {
+    pub(super) decoder: &'d mut Decoder<'a>,
+    pub(super) options: ReadOptions,
     /// Printed and stored name of every op name of the file.
-    names: Vec<(Arc<str>, Arc<str>)>,
-    module: Module,
-    namespaces: Vec<String>,
-    other: Building,
-    version: Option<i128>,
-}
-
-impl<'a> Decoder<'a> {
-    /// Reads the whole program; the second part is the revision of the dialect it needs.
-    pub(crate) fn program(&mut self, options: ReadOptions) -> MResult<(Module, Option<i128>)> {
-        let names = self.container.ops.iter();
-        let names = names
-            .map(|op| (Arc::from(names::printed(op.name)), Arc::from(op.name)))
-            .collect();
-        let mut reader = OpReader {
-            decoder: self,
-            options,
-            names,
-            module: Module::default(),
-            namespaces: Vec::new(),
-            other: Building {
-                body: Body::default(),
-                scope: Scope::default(),
-            },
-            version: None,
-        };
-        let mut c = reader.decoder.container.ir();
-        reader.top(&mut c)?;
-        c.finish("the IR")?;
-        let OpReader {
-            mut module,
-            other,
-            version,
-            ..
-        } = reader;
-        module.other = other.body;
-        Ok((module, version))
-    }
+    pub(super) names: Vec<(Arc<str>, Arc<str>)>,
+    pub(super) module: Module,
+    pub(super) namespaces: Vec<String>,
+    pub(super) other: Building,
+    pub(super) version: Option<i128>,
 }
 
 impl<'a> OpReader<'_, 'a> {
-    /// The block that holds the asset op.
-    fn top(&mut self, c: &mut Cursor<'a>) -> MResult<()> {
-        let (ops, has_args) = c.flagged()?;
-        if has_args || ops != 1 {
-            return Err(c.error("one op without arguments", format!("{ops} ops")));
-        }
-        let head = self.head(c)?;
-        let stored = self.stored(head.name);
-        if &*stored != "serialization.asset" {
-            return Err(c.error_at(head.at, "the op serialization.asset", &*stored));
-        }
-        let mut asset = Op::new(stored.clone());
-        if let Some(index) = head.properties {
-            self.decoder.properties(&mut asset, &stored, index, None)?;
-        }
-        if let Some(Attr::Int { value, .. }) = asset.attrs.get("version") {
-            self.version = Some(*value);
-        }
-        self.regions(c, &head, |reader, c, _| reader.items(c))
-    }
-
-    fn stored(&self, name: usize) -> Arc<str> {
+    pub(super) fn stored(&self, name: usize) -> Arc<str> {
         self.names[name].1.clone()
     }
 
     /// Everything of an op in front of its regions.
-    fn head(&mut self, c: &mut Cursor<'a>) -> MResult<Head> {
+    pub(super) fn head(&mut self, c: &mut Cursor<'a>) -> MResult<Head> {
         let container = self.decoder.container;
         let at = c.offset();
         let name = c.index(container.ops.len(), "an op name number")?;
@@ -174,7 +121,7 @@ impl<'a> OpReader<'_, 'a> {
     }
 
     /// Calls `each` for the regions of an op, with the cursor at each region's start.
-    fn regions(
+    pub(super) fn regions(
         &mut self,
         c: &mut Cursor<'a>,
         head: &Head,
@@ -210,160 +157,8 @@ impl<'a> OpReader<'_, 'a> {
         Ok(())
     }
 
-    /// A region at module level: graphs and namespaces.
-    fn items(&mut self, c: &mut Cursor<'a>) -> MResult<()> {
-        let blocks = c.count("blocks")?;
-        if blocks == 0 {
-            return Ok(());
-        }
-        if blocks > 1 {
-            return Err(c.error("one block", blocks.to_string()));
-        }
-        let values = c.count("values")?;
-        let before = self.other.scope.next;
-        self.other.scope.open(values);
-        let (ops, has_args) = c.flagged()?;
-        if has_args {
-            return Err(c.error("a module without arguments", "arguments"));
-        }
-        for _ in 0..ops {
-            self.item(c)?;
-        }
-        self.other.scope.close(c, before, values)
-    }
-
-    fn item(&mut self, c: &mut Cursor<'a>) -> MResult<()> {
-        let head = self.head(c)?;
-        let stored = self.stored(head.name);
-        match &*stored {
-            "dataflow.graph_v1" => self.graph(c, head),
-            "dataflow.namespace_v1" => {
-                let mut op = Op::new(stored.clone());
-                if let Some(index) = head.properties {
-                    self.decoder.properties(&mut op, &stored, index, None)?;
-                }
-                let Some(Attr::String(name)) = op.attrs.remove("sym_name") else {
-                    return Err(c.error_at(head.at, "a namespace with a name", "none"));
-                };
-                self.namespaces.push(name);
-                let result = self.regions(c, &head, |reader, c, _| reader.items(c));
-                self.namespaces.pop();
-                result
-            }
-            _ => {
-                let mut other = std::mem::replace(
-                    &mut self.other,
-                    Building {
-                        body: Body::default(),
-                        scope: Scope::default(),
-                    },
-                );
-                if other.body.region.blocks.is_empty() {
-                    other.body.region.blocks.push(Block::default());
-                }
-                let id = self.op(c, head, &mut other, None);
-                self.other = other;
-                self.other.body.region.blocks[0].ops.push(id?);
-                Ok(())
-            }
-        }
-    }
-
-    fn graph(&mut self, c: &mut Cursor<'a>, head: Head) -> MResult<()> {
-        let stored = self.stored(head.name);
-        let mut op = Op::new("coreai.graph");
-        op.attrs = head.attrs.clone();
-        let wrong = |c: &Cursor<'_>, expected: &str| c.error_at(head.at, expected, "another graph");
-        let Some(index) = head.properties else {
-            return Err(wrong(c, "a graph with properties"));
-        };
-        self.decoder.properties(&mut op, &stored, index, None)?;
-        let mut attrs = op.attrs;
-        let Some(Attr::String(name)) = attrs.remove("sym_name") else {
-            return Err(wrong(c, "a graph whose name is a string"));
-        };
-        let Some(Attr::Type(Type::Function(signature))) = attrs.remove("function_type") else {
-            return Err(wrong(c, "a graph with a function type"));
-        };
-        let mut lists = [Vec::new(), Vec::new()];
-        for (list, key) in lists.iter_mut().zip(["arg_attrs", "res_attrs"]) {
-            let Some(Attr::Array(entries)) = attrs.remove(key) else {
-                return Err(wrong(c, "a graph with lists of attributes"));
-            };
-            for entry in entries {
-                list.push(self.decoder.entries(c, entry)?);
-            }
-        }
-        let [mut arg_attrs, mut res_attrs] = lists;
-        for (list, types) in [
-            (&mut arg_attrs, &signature.inputs),
-            (&mut res_attrs, &signature.results),
-        ] {
-            if list.is_empty() {
-                list.resize(types.len(), AttrDict::new());
-            }
-            if list.len() != types.len() {
-                let expected = format!("{} lists of attributes", types.len());
-                return Err(c.error_at(head.at, expected, list.len().to_string()));
-            }
-        }
-        let mut flag = |key: &str| attrs.remove(key) == Some(Attr::Bool(true));
-        let mut graph = Graph {
-            name: SymbolPath(self.namespaces.iter().cloned().chain([name]).collect()),
-            private: flag("priv"),
-            no_inline: flag("no_inline"),
-            externalize: flag("externalize"),
-            ..Graph::default()
-        };
-        if let Some(Attr::Composite(composite)) = attrs.remove("composite_decl") {
-            graph.composite = Some(*composite);
-        }
-        normalize("coreai.graph", &mut attrs);
-        graph.attrs = attrs;
-        let mut building = Building {
-            body: Body::default(),
-            scope: Scope::default(),
-        };
-        self.regions(c, &head, |reader, c, number| {
-            if number > 0 {
-                return Err(c.error("one region of a graph", "more"));
-            }
-            let region = reader.region(c, &mut building, None)?;
-            building.body.region = region;
-            Ok(())
-        })?;
-        let mut body = building.body;
-        if body.region.blocks.is_empty() {
-            let mut block = Block::default();
-            for (index, ty) in signature.inputs.iter().enumerate() {
-                let def = ValueDef::Entry {
-                    index: index as u32,
-                };
-                block.args.push(body.add_value(ty.clone(), def));
-            }
-            body.region.blocks.push(block);
-        }
-        let values = body.region.blocks[0].args.clone();
-        if !values
-            .iter()
-            .map(|v| body.ty(*v))
-            .eq(signature.inputs.iter())
-        {
-            return Err(wrong(c, "a body with the arguments of the function type"));
-        }
-        let args = signature.inputs.iter().cloned().zip(arg_attrs).zip(values);
-        graph.args = args
-            .map(|((ty, attrs), value)| Arg { ty, attrs, value })
-            .collect();
-        let results = signature.results.iter().cloned().zip(res_attrs);
-        graph.results = results.map(|(ty, attrs)| Outcome { ty, attrs }).collect();
-        graph.body = body;
-        self.module.graphs.push(graph);
-        Ok(())
-    }
-
     /// A region of a body; `owner` is the op and the number of its region.
-    fn region(
+    pub(super) fn region(
         &mut self,
         c: &mut Cursor<'a>,
         building: &mut Building,
@@ -422,7 +217,7 @@ impl<'a> OpReader<'_, 'a> {
         Ok(region)
     }
 
-    fn op(
+    pub(super) fn op(
         &mut self,
         c: &mut Cursor<'a>,
         head: Head,
@@ -497,10 +292,7 @@ impl<'a> OpReader<'_, 'a> {
             if number > 0 {
                 return Err(c.error("one definition of an op", "more"));
             }
-            let mut building = Building {
-                body: Body::default(),
-                scope: Scope::default(),
-            };
+            let mut building = Building::default();
             building.body.region = reader.region(c, &mut building, None)?;
             definition = Some(Arc::new(building.body));
             Ok(())
@@ -534,13 +326,13 @@ impl Building {
 
 impl Scope {
     /// Makes room for the values of a region behind all of the region around it.
-    fn open(&mut self, values: usize) {
+    pub(super) fn open(&mut self, values: usize) {
         self.next = self.values.len();
         self.values.resize(self.values.len() + values, None);
     }
 
     /// Forgets the values of a region, which must all be defined.
-    fn close(&mut self, c: &Cursor<'_>, before: usize, values: usize) -> MResult<()> {
+    pub(super) fn close(&mut self, c: &Cursor<'_>, before: usize, values: usize) -> MResult<()> {
         if self.next != self.values.len() {
             let found = values - (self.values.len() - self.next);
             return Err(c.error(format!("{values} values in the region"), found.to_string()));
