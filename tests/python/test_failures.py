@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import gate_json, run_command, write_manifest
+from coreai_audit import Call, Recipe, RecipeError
+from coreai_audit.worker import failures, recipes
 
 HEAD = """\
 import os, signal, sys, time
@@ -191,6 +194,139 @@ def test_a_missing_file_and_function_are_told(
     assert "missing.py: no such recipe file" in reports["no_file"]["findings"][0]["message"]
     message = reports["no_function"]["findings"][0]["message"]
     assert "no function 'goood'; did you mean 'good'?" in message
+
+
+# Fields of a recipe → the whole message.
+FIELDS = {
+    "strict_is_a_string": (dict(strict="no"), "Recipe: strict must be True or False, got 'no'"),
+    "training_is_a_number": (dict(training=1), "Recipe: training must be True or False, got 1"),
+    "seed_is_a_string": (dict(seed="7"), "Recipe: seed must be an integer of 64 bits, got '7'"),
+    "seed_is_a_truth_value": (dict(seed=True), "Recipe: seed must be an integer of 64 bits, got True"),
+    "seed_is_too_large": (dict(seed=2**64), "Recipe: seed must be an integer of 64 bits, got 18446744073709551616"),
+    "no_calls": (dict(calls=[]), "Recipe: calls must be a list with at least one call, got an empty one; leave it out to repeat the example"),
+    "calls_is_a_dictionary": (dict(calls={"x": 1}), "Recipe: calls must be a list with at least one call, got dict; leave it out to repeat the example"),
+    "a_call_is_a_number": (dict(calls=[(), 3]), "Recipe: calls[1] must be a tuple of arguments, a dictionary of keyword arguments or a Call; got int"),
+    "arguments_of_a_call": (dict(calls=[Call(args=3)]), "Recipe: calls[0].args must be a tuple of example arguments, got int; write args=(x,) for a single one"),
+    "functions_is_a_dictionary": (dict(functions={}), "Recipe: functions must be a list of Recipe, got dict; write functions=[recipe] for a single one"),
+    "a_function_is_a_number": (dict(functions=[3]), "Recipe: functions[0] must be a Recipe or a dictionary of its fields, got int"),
+    "a_function_is_an_asset": (dict(functions=[{"asset": "a.aimodel"}]), "Recipe: functions[0] gives asset; a further entry point needs module or exported"),
+    "name_with_a_surrogate": (dict(output_names=["\ud800"]), "Recipe: output_names[0] must be text that UTF-8 can hold, without NUL and lone surrogates; got '\\ud800'"),
+    "entry_point_with_a_nul": (dict(entrypoint_name="a\0"), "Recipe: entrypoint_name must be text that UTF-8 can hold, without NUL and lone surrogates; got 'a\\x00'"),
+    "keyword_that_is_none": (dict(kwargs={1: 2}), "Recipe: kwargs must have strings as keys, got 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_wrong_field_is_told(name: str) -> None:
+    fields, message = FIELDS[name]
+    with pytest.raises(RecipeError) as told:
+        Recipe(**{"exported": lambda: None, **_without_effect_left_out(fields)})
+    assert str(told.value) == message
+
+
+def _without_effect_left_out(fields: dict[str, Any]) -> dict[str, Any]:
+    """strict and training belong to a module."""
+    if fields.keys() & {"strict", "training"}:
+        from torch import nn
+
+        return {"exported": None, "module": nn.Identity(), **fields}
+    return fields
+
+
+# Recipes that ask for what does not happen → the whole message.
+WITHOUT_EFFECT = {
+    "names_of_a_program": (
+        dict(program=dict, input_names=["x"], entrypoint_name="step"),
+        "Recipe: input_names and entrypoint_name have no effect with program; "
+        "give it to the exporter and to add_exported_program where the program is made",
+    ),
+    "strict_of_an_asset": (
+        dict(asset="a.aimodel", strict=True),
+        "Recipe: strict has no effect with asset; the asset is read as it is",
+    ),
+    "empty_names_of_an_asset": (
+        dict(asset="a.aimodel", state_names=[]),
+        "Recipe: state_names has no effect with asset; the asset is read as it is",
+    ),
+    "shapes_of_an_export": (
+        dict(exported=dict, dynamic_shapes={"x": None}),
+        "Recipe: dynamic_shapes has no effect with exported; "
+        "give it to torch.export.export where the program is exported",
+    ),
+    "a_program_as_export": (
+        dict(exported=3),
+        "Recipe: exported must be an ExportedProgram or a callable that returns one, got int",
+    ),
+    "an_asset_that_is_no_path": (
+        dict(asset=b"a.aimodel"),
+        "Recipe: asset must be the path of an .aimodel folder, got b'a.aimodel'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_EFFECT)
+def test_a_field_without_effect_is_told(name: str) -> None:
+    fields, message = WITHOUT_EFFECT[name]
+    with pytest.raises(RecipeError) as told:
+        Recipe(**fields)
+    assert str(told.value) == message
+
+
+def test_a_module_in_the_wrong_place_is_told() -> None:
+    from torch import nn
+
+    with pytest.raises(RecipeError, match="got Linear; give it as module="):
+        Recipe(exported=nn.Linear(1, 1))
+    with pytest.raises(RecipeError, match="got the class Linear; call the class to make one"):
+        Recipe(module=nn.Linear)
+
+
+def test_entry_points_of_entry_points_follow_them() -> None:
+    def entry(name: str, *further: Recipe) -> Recipe:
+        return Recipe(exported=dict, entrypoint_name=name, functions=further)
+
+    recipe = entry("a", entry("b", entry("c")), entry("d"))
+    assert [e.entrypoint_name for e in recipe.entry_points()] == ["a", "b", "c", "d"]
+    with pytest.raises(RecipeError, match="entrypoint_name 'a' is used by 2 functions"):
+        entry("a", entry("b", entry("a")))
+
+
+# Recipe file → what is said of its function.
+FUNCTIONS = {
+    "def f(size, *, depth=1): ...": "expected a function without arguments, this one needs size; give defaults, or name a function that calls it",
+    "async def f(): ...": "expected a plain function, this one is async; use def, with asyncio.run(...) inside for what must be awaited",
+    "def f(): yield 1": "expected a function that returns one Recipe, this one yields; use return (and functions=[...] for more than one entry point)",
+    "from torch import nn\ndef f(): return nn.Identity()": "expected the function to return a coreai_audit.Recipe, got Identity; write return Recipe(module=..., args=(...))",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FUNCTIONS)
+def test_a_function_that_is_no_recipe_function_is_told(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "recipes.py"
+    path.write_text(text + "\n")
+    with pytest.raises(RecipeError) as told:
+        recipes.load(str(path), "f")
+    assert str(told.value) == f"{path}:f: {FUNCTIONS[text]}"
+    assert failures.describe(told.value, str(path))["kind"] == "usage"
+
+
+def test_an_exception_of_the_recipe_stays_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "recipes.py"
+    path.write_text("def f():\n    (lambda x: x)()\n")
+    with pytest.raises(TypeError) as told:
+        recipes.load(str(path), "f")
+    said = failures.describe(told.value, str(path))
+    assert (said["kind"], said["type"], said["frames"][-1]["line"]) == ("python", "TypeError", 2)
+
+
+def test_an_exception_without_usable_text_is_described() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise OSError
+
+    assert failures.describe(Mute(), None)["message"] == "(its text cannot be made: __str__ raises OSError)"
+    said = failures.describe(ValueError("lone \ud800"), None)["message"]
+    assert json.dumps(said, ensure_ascii=False).encode("utf-8") == b'"lone \\\\ud800"'
 
 
 # Manifest → words of the message; these end before anything is converted.

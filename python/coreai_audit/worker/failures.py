@@ -27,17 +27,17 @@ def describe(error: BaseException, recipe_path: str | None) -> dict[str, Any]:
     folder = os.path.dirname(os.path.abspath(recipe_path)) if recipe_path else None
     frames = [
         {
-            "file": frame.filename,
+            "file": _plain(frame.filename),
             "line": frame.lineno,
-            "function": frame.name,
-            "code": frame.line,
+            "function": _plain(frame.name),
+            "code": None if frame.line is None else _plain(frame.line),
             "user": _is_user(frame.filename, folder),
         }
         for frame in _frames(chain.__traceback__)
     ]
-    message = str(error)
-    if chain is not error and str(chain) not in message:
-        message = f"{message}\ncaused by {type(chain).__name__}: {chain}"
+    message = _message(error)
+    if chain is not error and _message(chain) not in message:
+        message = f"{message}\ncaused by {type(chain).__name__}: {_message(chain)}"
     return {
         "kind": kind,
         "type": type(error).__name__,
@@ -45,6 +45,19 @@ def describe(error: BaseException, recipe_path: str | None) -> dict[str, Any]:
         "module": getattr(error, "name", None) if kind == "missing-package" else None,
         "frames": frames,
     }
+
+
+def _message(error: BaseException) -> str:
+    """The exception's text, also where it has no usable one."""
+    try:
+        return _plain(str(error))
+    except Exception as broken:
+        return f"(its text cannot be made: __str__ raises {type(broken).__name__})"
+
+
+def _plain(text: str) -> str:
+    """Text that JSON can carry: a lone surrogate becomes its escape."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _root(error: BaseException) -> BaseException:

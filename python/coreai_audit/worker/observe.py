@@ -6,8 +6,10 @@ registered buffers and to arguments, and drops the rest without a word.
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ..recipe import Call, Recipe
@@ -17,37 +19,66 @@ from . import paths, values
 _COPY_PARAMETERS_BELOW = 256 * 2**20
 
 
-def observe(recipe: Recipe) -> dict[str, Any]:
+def observe(recipe: Recipe, again: Callable[[], AbstractContextManager[Recipe]]) -> dict[str, Any]:
     """What two eager calls of a copy of the module change.
 
-    ``changed`` lists ``name``, ``kind`` (buffer, parameter, attribute, python) and, for tensors, the
-    dtype; ``error`` carries the message when eager PyTorch refuses the call.
+    ``again`` makes the same recipe once more, for a module that cannot be copied. ``changed`` lists
+    ``name``, ``kind`` (buffer, parameter, attribute, python) and, for tensors, the dtype; ``error``
+    carries the message when eager PyTorch refuses the call, ``skipped`` why nothing was observed.
     """
     arrived_in_training = bool(recipe.module is not None and recipe.module.training)
     result: dict[str, Any] = {
         "mode": "train" if arrived_in_training else "eval",
         "changed": [],
         "error": None,
+        "skipped": None,
     }
-    module = _copy(recipe.module)
+    with contextlib.ExitStack() as stack:
+        try:
+            observed, module = recipe, _copy(recipe.module)
+        except Exception as uncopied:
+            try:
+                observed = stack.enter_context(again())
+                module = observed.module
+            except Exception as failed:
+                result["skipped"] = (
+                    f"the module cannot be copied ({_text(uncopied)}), and the recipe function "
+                    f"fails when it is called once more ({_text(failed)})"
+                )
+                return result
+        try:
+            result.update(_observe(observed, module))
+        except Exception as error:
+            # Values that cannot be compared, in the module or in a class of its own.
+            result["skipped"] = f"what the module holds cannot be compared ({_text(error)})"
+    return result
+
+
+def _observe(recipe: Recipe, module: Any) -> dict[str, Any]:
+    """Two calls of ``module``, which nobody else uses."""
     restore = _class_attributes(module)
+    calls = recipe.reference_calls()
+    first, second = 0, min(1, len(calls) - 1)
     try:
-        calls = recipe.reference_calls()
-        first, second = calls[0], calls[1] if len(calls) > 1 else calls[0]
         before = _watch(module)
-        error = _call(module, first)
+        failed, error = first, _call(module, calls[first])
         between = _watch(module)
         if error is None:
-            error = _call(module, second)
+            failed, error = second, _call(module, calls[second])
         after = _watch(module)
     finally:
         for cls, key, value in restore:
             setattr(cls, key, value)
     if error is not None:
-        result["error"] = error
-        return result
-    result["changed"] = _changes(before, between, after)
-    return result
+        where = f"call {failed + 1} of calls: " if recipe.calls is not None else ""
+        return {"error": where + error}
+    return {"changed": _changes(before, between, after)}
+
+
+def _text(error: Exception) -> str:
+    """The exception in one line."""
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message[:300]}" if message else type(error).__name__
 
 
 def _changes(
@@ -148,15 +179,20 @@ def clone_arguments(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _clone(value: Any, memo: dict[int, Any]) -> Any:
+    from torch.utils import _pytree as pytree
+
+    leaves, spec = pytree.tree_flatten(value)
+    return pytree.tree_unflatten([_clone_leaf(leaf, memo) for leaf in leaves], spec)
+
+
+def _clone_leaf(value: Any, memo: dict[int, Any]) -> Any:
     import torch
 
     if isinstance(value, torch.Tensor):
         # One tensor given twice stays one tensor.
         return memo.setdefault(id(value), value.detach().clone())
-    if isinstance(value, Mapping):
-        return type(value)({k: _clone(v, memo) for k, v in value.items()})  # type: ignore[call-arg]
-    if isinstance(value, list):
-        return [_clone(v, memo) for v in value]
-    if type(value) is tuple:
-        return tuple(_clone(v, memo) for v in value)
-    return copy.deepcopy(value)
+    try:
+        return copy.deepcopy(value, memo)
+    except Exception:
+        # A lock, an open file, a generator: the call gets the value itself.
+        return value

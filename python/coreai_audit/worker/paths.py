@@ -29,9 +29,14 @@ def key_text(key: Any) -> str:
     return f"[{key}]"
 
 
-def argument_paths(in_spec: Any, forward: Callable[..., Any] | None) -> list[tuple[str, int | None]]:
-    """For each input leaf its path (``cache['k']``) and the rank of its parameter in ``forward``."""
-    parameters = _parameters(forward)
+def argument_paths(
+    in_spec: Any, forward: Callable[..., Any] | None, names: list[str] | None = None
+) -> list[tuple[str, int | None]]:
+    """For each input leaf its path (``cache['k']``) and the rank of its parameter in ``forward``.
+
+    ``names`` are those of the top-level arguments, for a program that came without its ``forward``.
+    """
+    parameters = (names or []) if forward is None else _parameters(forward)
     ranks = {p: i for i, p in enumerate(parameters)}
     result: list[tuple[str, int | None]] = []
     for path in leaf_paths(in_spec):
@@ -43,6 +48,14 @@ def argument_paths(in_spec: Any, forward: Callable[..., Any] | None) -> list[tup
             name = str(getattr(first, "key", first))
         result.append((name + "".join(key_text(k) for k in rest), ranks.get(name)))
     return result
+
+
+def recorded_names(program: Any) -> list[str] | None:
+    """The argument names of ``forward`` that an ExportedProgram keeps; ``None`` if it has none."""
+    for entry in getattr(program, "module_call_graph", None) or ():
+        if entry.fqn == "" and entry.signature is not None and entry.signature.forward_arg_names:
+            return [str(name) for name in entry.signature.forward_arg_names]
+    return None
 
 
 def return_paths(out_spec: Any) -> list[str]:

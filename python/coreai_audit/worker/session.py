@@ -6,11 +6,14 @@ converter takes the process down with it.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import shutil
 import sys
 import warnings
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -55,6 +58,7 @@ class Session:
         self.sites: list[dict[str, list[dict[str, Any]]]] = []
         self.program: Any = None
         self.optimized = False
+        self.process = recipes.Process(path)
 
     def facts_json(self) -> str:
         """What is known so far; valid after a failed stage too."""
@@ -67,7 +71,10 @@ class Session:
 
     def load(self) -> str:
         """Call the recipe function; returns the kind of recipe."""
-        self.recipe = recipes.load(self.path, self.name)
+        try:
+            self.recipe = recipes.load(self.path, self.name)
+        finally:
+            self.process.restore_streams()
         for recipe in self.recipe.entry_points():
             paths.register_dataclasses((tuple(recipe.args), dict(recipe.kwargs)))
             self.facts.append(signature.module_facts(recipe))
@@ -75,8 +82,9 @@ class Session:
 
     def observe(self) -> None:
         """Watch two eager calls; before the export, which can poison later eager runs."""
-        for recipe, facts in zip(self._recipe().entry_points(), self.facts, strict=True):
-            facts["observed"] = observe.observe(recipe) if recipe.module is not None else None
+        for i, recipe in enumerate(self._recipe().entry_points()):
+            again = functools.partial(self._again, i)
+            self.facts[i]["observed"] = observe.observe(recipe, again) if recipe.module is not None else None
 
     def export(self) -> None:
         """``torch.export.export`` for every entry point that comes as a module."""
@@ -193,16 +201,21 @@ class Session:
         self.program = AIModelAsset.load(Path(path)).program
 
     def close(self) -> None:
-        """Forget the recipe's modules and the tracer's caches before the next model."""
+        """Undo what the recipe did to the process, and empty the tracer's caches, for the next model."""
         self.program = None
         self.programs.clear()
         self.recipe = None
-        recipes.forget(self.path)
-        torch = sys.modules.get("torch")
-        if torch is not None:
-            torch.set_default_dtype(torch.float32)
+        try:
+            self.process.restore()
+        finally:
             if "torch._dynamo" in sys.modules:
-                torch._dynamo.reset()
+                sys.modules["torch._dynamo"].reset()
+
+    @contextlib.contextmanager
+    def _again(self, entry_point: int) -> Iterator[Recipe]:
+        """One entry point of the recipe, made once more and shared with nothing."""
+        with recipes.another(self.path, self.name) as recipe:
+            yield recipe.entry_points()[entry_point]
 
     def _recipe(self) -> Recipe:
         if self.recipe is None:

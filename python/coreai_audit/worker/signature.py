@@ -104,9 +104,8 @@ def program_facts(
 ) -> dict[str, Any]:
     """Placeholders, outputs, arguments and returned values of a decomposed ExportedProgram."""
     signature = program.graph_signature
-    arguments = paths.argument_paths(
-        program.call_spec.in_spec, module.forward if module is not None else None
-    )
+    forward = module.forward if module is not None else None
+    arguments = paths.argument_paths(program.call_spec.in_spec, forward, paths.recorded_names(program))
     returns = paths.return_paths(program.call_spec.out_spec)
     nodes = {n.name: n for n in program.graph.nodes}
     leaves = iter(arguments)
