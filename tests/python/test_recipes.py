@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from conftest import gate_json, run_command, write_manifest
+from coreai_audit.worker.session import Session
 
 RECIPES = """\
 import dataclasses
@@ -296,3 +301,227 @@ def test_an_orphaned_snapshot_is_reported(tmp_path: Path) -> None:
     (tmp_path / "snapshots" / "gone.snap").write_text(text.replace("expression: example", "expression: gone"))
     code, document = gate_json(cwd=tmp_path, ci=False)
     assert (code, document["orphans"]) == (0, ["gone.snap"])
+
+
+def run_stages(path: Path, name: str, upto: str = "observe") -> Session:
+    """The stages of a conversion up to one of observe and decompose; the caller closes the session."""
+    session = Session(str(path), name, False)
+    session.load()
+    session.observe()
+    if upto == "decompose":
+        session.export()
+        session.decompose()
+    return session
+
+
+STRICT = """\
+import neighbour
+import torch
+from torch import nn
+from coreai_audit import Recipe
+
+SCALE_{letter} = {scale}
+
+
+class Scaled(nn.Module):
+    def forward(self, x):
+        return x * SCALE_{letter} + neighbour.OFFSET_{letter}
+
+
+def scaled():
+    return Recipe(module=Scaled().eval(), args=(torch.ones(2),), strict=True)
+"""
+
+
+def test_two_recipe_files_in_one_worker_know_nothing_of_each_other(tmp_path: Path) -> None:
+    before = {m for m in sys.modules if m.startswith("coreai_audit_recipe_file") or m == "neighbour"}
+    found = []
+    for letter, scale in (("a", 2.0), ("b", 3.0)):
+        folder = tmp_path / letter
+        folder.mkdir()
+        (folder / "neighbour.py").write_text(f"OFFSET_{letter} = {scale * 10}\n")
+        recipe = folder / "recipes.py"
+        recipe.write_text(STRICT.format(letter=letter, scale=scale))
+        session = run_stages(recipe, "scaled", "decompose")
+        found.append([a for n in session.programs[0].graph.nodes for a in n.args if isinstance(a, float)])
+        session.close()
+    assert found == [[2.0, 20.0], [3.0, 30.0]]
+    assert before == set()
+    assert not [m for m in sys.modules if m.startswith("coreai_audit_recipe_file") or m == "neighbour"]
+
+
+SPOILS = """\
+import os, sys, warnings
+import torch
+from coreai_audit import Recipe
+
+
+def spoils():
+    os.chdir("/")
+    os.environ["LEFT_BY_A_RECIPE"] = "1"
+    os.environ.pop("TAKEN_BY_A_RECIPE")
+    sys.path.append(os.path.join(os.path.dirname(__file__), "elsewhere"))
+    import left_elsewhere
+    warnings.simplefilter("error")
+    torch.set_default_dtype(torch.float64)
+    torch.set_default_device("meta")
+    torch.set_grad_enabled(False)
+    sys.stdout = sys.stderr = None
+    os.close(1)
+    os.close(2)
+    return Recipe(module=torch.nn.Identity(), args=(torch.ones(2),))
+"""
+
+
+def test_what_a_recipe_does_to_the_process_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAKEN_BY_A_RECIPE", "here")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "left_elsewhere.py").write_text("")
+    (tmp_path / "recipes.py").write_text(SPOILS)
+
+    def process() -> dict[str, Any]:
+        return {
+            "folder": os.getcwd(),
+            "environment": dict(os.environ),
+            "path": list(sys.path),
+            "filters": list(warnings.filters),
+            "streams": (sys.stdin, sys.stdout, sys.stderr),
+            "files": [os.fstat(d).st_ino for d in range(3)],
+            "torch": (torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()),
+            "neighbour": sys.modules.get("left_elsewhere"),
+        }
+
+    before = process()
+    run_stages(tmp_path / "recipes.py", "spoils").close()
+    assert process() == before
+
+
+UNCOPYABLE = """\
+import threading
+import torch
+from torch import nn
+from coreai_audit import Recipe
+
+made = 0
+
+
+class Counts(nn.Module):
+    def __init__(self, part):
+        super().__init__()
+        self.part = part
+        self.register_buffer("total", torch.zeros(2))
+
+    def forward(self, x, extra=None):
+        self.total.add_(x)
+        return self.total * 2
+
+
+class Refuses:
+    def __deepcopy__(self, memo):
+        raise OSError("not this one")
+
+
+def of(part, **fields):
+    return Recipe(module=Counts(part).eval(), args=(torch.ones(2),), **fields)
+
+
+def lock():
+    return of(threading.Lock())
+
+
+def open_file():
+    return of(open(__file__))
+
+
+def generator():
+    return of(i for i in range(3))
+
+
+def not_a_leaf():
+    return of(nn.Parameter(torch.ones(2)) * 2)
+
+
+def refuses():
+    return of(Refuses())
+
+
+def weight_norm():
+    return of(nn.utils.weight_norm(nn.Linear(2, 2)))
+
+
+def argument():
+    return of(None, kwargs={"extra": threading.Lock()})
+
+
+def compiled():
+    made = of(None)
+    made.module = torch.compile(made.module)
+    return made
+
+
+def once():
+    import os
+    if os.environ.get("MADE_ONCE"):
+        raise RuntimeError("the weights were deleted after loading")
+    os.environ["MADE_ONCE"] = "1"
+    return of(threading.Lock())
+
+
+def bad_call():
+    return of(None, calls=[(torch.ones(2),), (torch.ones(3),)])
+"""
+
+
+@pytest.fixture
+def uncopyable(tmp_path: Path) -> Path:
+    path = tmp_path / "recipes.py"
+    path.write_text(UNCOPYABLE)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["lock", "open_file", "generator", "not_a_leaf", "refuses", "weight_norm", "argument", "compiled"],
+)
+def test_a_module_that_cannot_be_copied_is_observed(name: str, uncopyable: Path) -> None:
+    session = run_stages(uncopyable, name)
+    assert session.facts[0]["observed"] == {
+        "mode": "eval",
+        "changed": [{"name": "total", "kind": "buffer", "dtype": "float32", "appeared": False}],
+        "error": None,
+        "skipped": None,
+    }
+    # The one that is exported has not been called.
+    assert session.recipe is not None
+    assert session.recipe.module is not None
+    assert session.recipe.module.total.tolist() == [0.0, 0.0]
+    session.close()
+
+
+def test_a_module_that_cannot_be_made_twice_is_not_observed(uncopyable: Path) -> None:
+    session = run_stages(uncopyable, "once")
+    assert session.facts[0]["observed"] == {
+        "mode": "eval",
+        "changed": [],
+        "error": None,
+        "skipped": "the module cannot be copied (TypeError: cannot pickle '_thread.lock' object), and the "
+        "recipe function fails when it is called once more "
+        "(RuntimeError: the weights were deleted after loading)",
+    }
+    session.close()
+
+
+def test_a_call_that_fails_is_told_by_its_number(uncopyable: Path) -> None:
+    session = run_stages(uncopyable, "bad_call")
+    assert session.facts[0]["observed"]["error"].startswith(
+        "call 2 of calls: RuntimeError: The size of tensor"
+    )
+    session.close()
+
+
+def test_arguments_of_an_exported_program_keep_their_names(project: Path) -> None:
+    session = run_stages(project / "recipes.py", "exported", "decompose")
+    [x] = [p for p in session.facts[0]["program"]["placeholders"] if p["kind"] == "user_input"]
+    assert (x["path"], x["rank"]) == ("x", 0)
+    session.close()
