@@ -195,6 +195,13 @@ class Process:
             else (torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_default_device())
         )
 
+    def after_recipe(self) -> None:
+        """What the stages after the recipe function need: streams, and warnings that are no errors."""
+        self.restore_streams()
+        self.warnings.__exit__(None, None, None)
+        self.warnings = warnings.catch_warnings()
+        self.warnings.__enter__()
+
     def restore_streams(self) -> None:
         """Put descriptors 0 to 2 and the streams of ``sys`` back; may be called more than once.
 

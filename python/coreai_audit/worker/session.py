@@ -74,7 +74,7 @@ class Session:
         try:
             self.recipe = recipes.load(self.path, self.name)
         finally:
-            self.process.restore_streams()
+            self.process.after_recipe()
         for recipe in self.recipe.entry_points():
             paths.register_dataclasses((tuple(recipe.args), dict(recipe.kwargs)))
             self.facts.append(signature.module_facts(recipe))
