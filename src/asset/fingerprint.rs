@@ -6,7 +6,7 @@
 //! content of constants, and the stored definitions. Helper graphs count by what they compute where
 //! they are called; their names do not.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -51,21 +51,50 @@ pub(super) type Contents = HashMap<Range<usize>, [u8; 32]>;
 /// The fingerprint of a program read with definitions. `content` gives the hash of a resource's bytes;
 /// a constant whose data is not at hand counts as its type alone.
 pub(super) fn of(module: &Module, content: &Contents) -> Fingerprint {
-    let graphs = module.graphs.iter().map(|g| (&g.name, g)).collect();
     let mut hasher = Hasher {
-        graphs,
         content,
         done: HashMap::new(),
     };
+    for graph in callees_first(module) {
+        let hash = hasher.graph(graph);
+        hasher.done.insert(&graph.name, hash);
+    }
     let mut all = Sink::new("module");
     let functions: Vec<&Graph> = module.graphs.iter().filter(|g| g.is_function()).collect();
     all.number(functions.len());
     for graph in functions {
         all.text(&graph.name.to_string());
-        all.bytes(&hasher.graph(graph));
+        all.bytes(&hasher.done[&graph.name]);
     }
     hasher.body(&mut all, &module.other);
     Fingerprint(all.finish())
+}
+
+/// All graphs, each behind those it calls, but for calls in a circle. Chains of calls may be long, so
+/// they are not followed by recursion.
+fn callees_first(module: &Module) -> Vec<&Graph> {
+    let by_name: HashMap<&SymbolPath, &Graph> =
+        module.graphs.iter().map(|g| (&g.name, g)).collect();
+    let callees = |graph: &Graph| -> Vec<&Graph> {
+        let calls = graph.body.walk().filter_map(|(_, op)| op.callee());
+        calls
+            .filter_map(|name| by_name.get(name).copied())
+            .collect()
+    };
+    let mut order = Vec::with_capacity(module.graphs.len());
+    let mut met = HashSet::new();
+    for graph in &module.graphs {
+        let mut open = vec![(graph, false)];
+        while let Some((graph, called_all)) = open.pop() {
+            if called_all {
+                order.push(graph);
+            } else if met.insert(&graph.name) {
+                open.push((graph, true));
+                open.extend(callees(graph).into_iter().map(|g| (g, false)));
+            }
+        }
+    }
+    order
 }
 
 /// Collects tagged, length-prefixed fields, so that no two different programs give one stream.
@@ -111,25 +140,14 @@ impl Numbers {
 }
 
 struct Hasher<'m> {
-    graphs: HashMap<&'m SymbolPath, &'m Graph>,
     content: &'m Contents,
-    /// Hashes of graphs; `None` while one is being computed.
-    done: HashMap<&'m SymbolPath, Option<[u8; 32]>>,
+    /// Hashes of graphs.
+    done: HashMap<&'m SymbolPath, [u8; 32]>,
 }
 
 impl<'m> Hasher<'m> {
+    /// The hash of a graph whose callees are hashed.
     fn graph(&mut self, graph: &'m Graph) -> [u8; 32] {
-        match self.done.get(&graph.name) {
-            Some(Some(hash)) => return *hash,
-            // A graph that calls itself: its name must do.
-            Some(None) => {
-                let mut sink = Sink::new("recursion");
-                sink.text(&graph.name.to_string());
-                return sink.finish();
-            }
-            None => {}
-        }
-        self.done.insert(&graph.name, None);
         let mut sink = Sink::new("graph");
         sink.number(usize::from(graph.is_function()));
         match &graph.composite {
@@ -156,9 +174,7 @@ impl<'m> Hasher<'m> {
         }
         attrs(&mut sink, &graph.attrs);
         self.body(&mut sink, &graph.body);
-        let hash = sink.finish();
-        self.done.insert(&graph.name, Some(hash));
-        hash
+        sink.finish()
     }
 
     fn body(&mut self, sink: &mut Sink, body: &'m Body) {
@@ -213,8 +229,9 @@ impl<'m> Hasher<'m> {
             sink.text(key);
             match value {
                 Attr::Dense(data) => self.constant(sink, data),
-                Attr::Symbol(callee) if key == "callee" => match self.graphs.get(callee).copied() {
-                    Some(graph) => sink.bytes(&self.graph(graph)),
+                Attr::Symbol(callee) if key == "callee" => match self.done.get(callee) {
+                    Some(hash) => sink.bytes(hash),
+                    // Not in the program, or a graph that calls itself: its name must do.
                     None => sink.text(&callee.to_string()),
                 },
                 value => sink.text(&value.to_string()),
@@ -259,5 +276,68 @@ fn attrs(sink: &mut Sink, attrs: &AttrDict) {
     for (key, value) in attrs {
         sink.text(key);
         sink.text(&value.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::text::parse;
+
+    const T: &str = "tensor<2xf32>";
+
+    fn fingerprint(text: &str) -> Fingerprint {
+        of(
+            &parse(text).unwrap_or_else(|e| panic!("{e}\n{text}")),
+            &Contents::new(),
+        )
+    }
+
+    fn chain(length: usize, op: &str) -> String {
+        let mut text = format!("module {{ coreai.graph private @g0(%x: {T}) -> {T} {{ %0 = coreai.{op} %x : {T} -> {T}\ncoreai.output %0 : {T} }}\n");
+        for i in 1..length {
+            text.push_str(&format!(
+                "coreai.graph private @g{i}(%x: {T}) -> {T} {{ %0 = coreai.invoke @g{}(%x) : ({T}) -> {T}\ncoreai.output %0 : {T} }}\n",
+                i - 1
+            ));
+        }
+        text + &format!(
+            "coreai.graph @main(%x: {T}) -> {T} {{ %0 = coreai.invoke @g{}(%x) : ({T}) -> {T}\ncoreai.output %0 : {T} }} }}",
+            length - 1
+        )
+    }
+
+    #[test]
+    fn a_change_at_the_end_of_a_long_chain_of_calls_shows() {
+        let (a, b) = (
+            fingerprint(&chain(5_000, "exp")),
+            fingerprint(&chain(5_000, "tanh")),
+        );
+        assert_ne!(a, b);
+        assert_eq!(a, fingerprint(&chain(5_000, "exp")));
+    }
+
+    #[test]
+    fn names_and_places_of_helpers_do_not_count() {
+        let text = chain(3, "exp");
+        assert_eq!(
+            fingerprint(&text),
+            fingerprint(&text.replace("@g", "@helper_7f3a_"))
+        );
+        let helper =
+            format!("coreai.graph private @unused(%x: {T}) -> {T} {{ coreai.output %x : {T} }}\n");
+        assert_eq!(
+            fingerprint(&text),
+            fingerprint(&text.replacen("module { ", &format!("module {{ {helper}"), 1))
+        );
+    }
+
+    #[test]
+    fn graphs_that_call_in_a_circle_have_a_fingerprint() {
+        let text = format!(
+            "module {{ coreai.graph @a(%x: {T}) -> {T} {{ %0 = coreai.invoke @b(%x) : ({T}) -> {T}\ncoreai.output %0 : {T} }}\n\
+             coreai.graph @b(%x: {T}) -> {T} {{ %0 = coreai.invoke @a(%x) : ({T}) -> {T}\ncoreai.output %0 : {T} }} }}"
+        );
+        assert_eq!(fingerprint(&text), fingerprint(&text));
     }
 }

@@ -13,8 +13,8 @@ use crate::ir::{Body, Graph, Module, Op, OpId, SymbolPath, ValueDef, ValueId};
 
 /// Calls and forks of chains may nest this deep.
 const MAX_DEPTH: usize = 400;
-/// Steps along chains in one question. Beyond, a read counts as one of the value on entry.
-const MAX_STEPS: usize = 1 << 18;
+/// Steps along chains in one module. Beyond, a read counts as one of the value on entry.
+const MAX_STEPS: usize = 1 << 20;
 
 /// The uses of each value of a body.
 type Uses = Vec<Vec<(OpId, usize)>>;
@@ -56,7 +56,6 @@ impl<'m> Accesses<'m> {
 
     /// What `graph` does with the handle among its arguments.
     pub(super) fn of(&mut self, graph: &'m Graph, handle: ValueId) -> Access {
-        self.steps = 0;
         self.frames = 1;
         self.covered.clear();
         let mut seen = Seen::default();

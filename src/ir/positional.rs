@@ -10,8 +10,10 @@ use super::graph::{Body, Op, ValueDef, ValueId};
 use super::numeric;
 use super::types::Extent;
 
-/// Values are followed this many ops back.
+/// Ops looked at in one question.
 const MAX_STEPS: usize = 4096;
+/// Values are followed this many ops back.
+const MAX_DEPTH: usize = 128;
 
 /// An axis of a state that counts positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,6 +66,7 @@ pub fn positional_axis(body: &Body, handle: ValueId) -> Option<Positional> {
         body,
         handle,
         steps: 0,
+        depth: 0,
     };
     dataflow::handle_uses(body, handle)
         .iter()
@@ -77,6 +80,7 @@ struct Trace<'a> {
     body: &'a Body,
     handle: ValueId,
     steps: usize,
+    depth: usize,
 }
 
 impl Trace<'_> {
@@ -85,13 +89,28 @@ impl Trace<'_> {
         (self.steps <= MAX_STEPS).then_some(())
     }
 
+    /// Runs `f` one op further back.
+    fn further<T>(&mut self, f: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        self.step()?;
+        if self.depth >= MAX_DEPTH {
+            return None;
+        }
+        self.depth += 1;
+        let result = f(self);
+        self.depth -= 1;
+        result
+    }
+
     fn shape(&self, value: ValueId) -> &[Extent] {
         self.body.ty(value).as_tensor().map_or(&[], |t| &t.dims)
     }
 
     /// The positional axis of a value on its way into the state, in the value's own axes.
     fn written(&mut self, value: ValueId) -> Option<Positional> {
-        self.step()?;
+        self.further(|trace| trace.written_by_op(value))
+    }
+
+    fn written_by_op(&mut self, value: ValueId) -> Option<Positional> {
         let (_, op) = dataflow::defining_op(self.body, value)?;
         let name = op.name.strip_prefix("coreai.").unwrap_or(&op.name);
         let name = name.strip_prefix("decomposable.").unwrap_or(name);
@@ -296,7 +315,10 @@ impl Trace<'_> {
 
     /// The entries of a small integer tensor, row-major; `None` for those that are not constant.
     fn integers(&mut self, value: ValueId) -> Option<Vec<Option<i64>>> {
-        self.step()?;
+        self.further(|trace| trace.integers_of_op(value))
+    }
+
+    fn integers_of_op(&mut self, value: ValueId) -> Option<Vec<Option<i64>>> {
         let ty = self.body.ty(value).as_tensor()?;
         let count = ty
             .elements()

@@ -162,3 +162,35 @@ fn positional_axes_of_real_assets() {
     );
     assert_eq!(found("doc_kvcache"), [None, None, None]);
 }
+
+#[test]
+fn long_chains_of_ops_and_calls_need_no_deep_stack() {
+    let mut body =
+        String::from("%v0 = coreai.add %x, %y : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>\n");
+    for i in 1..20_000 {
+        body.push_str(&format!(
+            "%v{i} = coreai.decomposable.broadcasting_add %v{}, %y : ({T}, {T}) -> {T}\n",
+            i - 1
+        ));
+    }
+    let text = format!(
+        "module {{ coreai.graph @main(%h: !coreai.handle<{T}> {{coreai.name = \"s\"}}, %x: {T}, %y: {T}) -> !coreai.token {{\n\
+         %t = coreai.create_token : !coreai.token\n{body}\
+         %e = coreai.write_handle %h, %v19999, %t : (<{T}>, {T}, !coreai.token) -> !coreai.token\n\
+         coreai.output %e : !coreai.token }} }}"
+    );
+    let thread = std::thread::Builder::new()
+        .stack_size(1 << 20)
+        .spawn(move || {
+            let module = parse(&text).expect("a program");
+            assert_eq!(
+                positional_axis(&module.graphs[0].body, module.graphs[0].args[0].value),
+                None
+            );
+            assert_eq!(compare(&module, &module), None);
+            coreai_audit::contract::extract(&module).contract.functions[0]
+                .states
+                .len()
+        });
+    assert_eq!(thread.expect("a thread").join().expect("no overflow"), 1);
+}

@@ -6,6 +6,9 @@ use std::fmt::{self, Write};
 use crate::ir::{summary_name, Body, Graph, Module, Region, SymbolPath};
 use crate::text::{count, name};
 
+/// Calls are unfolded this deep.
+const MAX_DEPTH: usize = 32;
+
 /// Functions with the graphs they call, each graph unfolded once.
 pub(super) fn render(out: &mut dyn Write, module: &Module) -> fmt::Result {
     let mut shown = HashSet::new();
@@ -35,6 +38,9 @@ fn unfold<'m>(
     writeln!(out, "  {}", count(ops(graph), "op"))?;
     if !shown.insert(&graph.name) {
         return Ok(());
+    }
+    if depth >= MAX_DEPTH {
+        return writeln!(out, "{}…", "  ".repeat(depth + 1));
     }
     region(
         out,
