@@ -97,7 +97,9 @@ def vendor(path: pathlib.Path, statistics_: bool, rounds: int) -> dict:
     )
     out = subprocess.run(
         [sys.executable, "-c", code, str(path), str(int(statistics_)), str(rounds)],
-        check=True, capture_output=True, text=True,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout.split()
     return {"seconds": float(out[-2]), "peak_kb": int(out[-1])}
 
@@ -111,7 +113,11 @@ def ours(command: list[str], rounds: int) -> dict:
         times.append(time.perf_counter() - start)
     # A child of this process would be charged with this process's own memory, so time(1) starts it.
     measured = subprocess.run(
-        ["/usr/bin/time", "-f", "%M", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True
+        ["/usr/bin/time", "-f", "%M", *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     return {"seconds": statistics.median(times[1:]), "peak_kb": int(measured.stderr.split()[-1])}
 
@@ -137,7 +143,9 @@ def main() -> None:
             "vendor": vendor(path, False, arguments.rounds),
             "vendor with statistics": vendor(path, True, arguments.rounds),
             "contract": ours([arguments.binary, "contract", str(path)], 4 * arguments.rounds),
-            "contract --verify-hash": ours([arguments.binary, "contract", "--verify-hash", str(path)], arguments.rounds),
+            "contract --verify-hash": ours(
+                [arguments.binary, "contract", "--verify-hash", str(path)], arguments.rounds
+            ),
             "inspect": ours([arguments.binary, "inspect", str(path)], arguments.rounds),
             "inspect --quick": ours([arguments.binary, "inspect", "--quick", str(path)], arguments.rounds),
         }
@@ -145,9 +153,13 @@ def main() -> None:
         print(f"{size} MB of weights, {row['bytes']} bytes")
         for what, measured in row.items():
             if isinstance(measured, dict):
-                print(f"  {what:<24} {1000 * measured['seconds']:10.2f} ms  {measured['peak_kb'] / 1024:9.1f} MB")
+                print(
+                    f"  {what:<24} {1000 * measured['seconds']:10.2f} ms  {measured['peak_kb'] / 1024:9.1f} MB"
+                )
         fastest = min(row["vendor"]["seconds"], row["vendor with statistics"]["seconds"])
-        print(f"  contract is {fastest / row['contract']['seconds']:.0f} times faster than the vendor's fastest")
+        print(
+            f"  contract is {fastest / row['contract']['seconds']:.0f} times faster than the vendor's fastest"
+        )
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(rows, indent=2) + "\n")
 

@@ -26,7 +26,9 @@ import subprocess
 import sys
 import tempfile
 
-ELEMENTS = "f32 f16 bf16 f64 si8 si16 si32 si64 ui8 ui16 ui32 ui64 i1 si4 ui4 f8E4M3FN f8E5M2 complex<f32>".split()
+ELEMENTS = (
+    "f32 f16 bf16 f64 si8 si16 si32 si64 ui8 ui16 ui32 ui64 i1 si4 ui4 f8E4M3FN f8E5M2 complex<f32>".split()
+)
 NAMES = ["x", "a b", 'q"uote', "back\\slash", "größe", "tab\t", "layers.0.k", "日本", "x'y", "state-1"]
 UNARY = ["exp", "tanh", "sqrt", "abs", "relu", "silu", "sigmoid"]
 BINARY = ["add", "sub", "mul", "maximum", "minimum"]
@@ -55,8 +57,8 @@ class Program:
                     f'output_names = ["b"]}}>}}'
                 )
             self.lines.append(
-                f"coreai.graph private noinline @{name}(%a: tensor<4xf32> {{coreai.name = \"a\"}}) -> "
-                f"(tensor<4xf32> {{coreai.name = \"b\"}}){composite} {{ %0 = coreai.{rng.choice(UNARY)} %a : "
+                f'coreai.graph private noinline @{name}(%a: tensor<4xf32> {{coreai.name = "a"}}) -> '
+                f'(tensor<4xf32> {{coreai.name = "b"}}){composite} {{ %0 = coreai.{rng.choice(UNARY)} %a : '
                 + self.unary_types(name)
                 + "\ncoreai.output %0 : tensor<4xf32> }"
             )
@@ -144,19 +146,25 @@ class Program:
             if kind < 0.35:
                 body.append(f"{value} = coreai.{rng.choice(UNARY)} {a} : TYPES({t})")
             elif kind < 0.7:
-                body.append(f"{value} = coreai.decomposable.broadcasting_{rng.choice(BINARY)} {a}, {b} : ({t}, {t}) -> {t}")
+                body.append(
+                    f"{value} = coreai.decomposable.broadcasting_{rng.choice(BINARY)} {a}, {b} : ({t}, {t}) -> {t}"
+                )
             elif kind < 0.8 and self.helpers:
                 body.append(f"{value} = coreai.invoke @{rng.choice(self.helpers)}({a}) : ({t}) -> {t}")
             elif kind < 0.9 and depth < 2:
                 condition = self.value()
-                body.append(f"{condition} = coreai.constant dense<{rng.choice(['true', 'false'])}> : tensor<i1>")
+                body.append(
+                    f"{condition} = coreai.constant dense<{rng.choice(['true', 'false'])}> : tensor<i1>"
+                )
                 branches = []
                 for _ in range(2):
                     inner, seen = [], list(known)
                     self.ops(inner, seen, depth + 1)
                     inner.append(f"coreai.yield {rng.choice(seen)} : {t}")
                     branches.append("\n".join(inner))
-                body.append(f"{value} = coreai.if {condition} {{\n{branches[0]}\n}} else {{\n{branches[1]}\n}} : tensor<i1> -> {t}")
+                body.append(
+                    f"{value} = coreai.if {condition} {{\n{branches[0]}\n}} else {{\n{branches[1]}\n}} : tensor<i1> -> {t}"
+                )
             else:
                 # A weight large enough for a resource, summed away.
                 weight, axis, total, shape = self.value(), self.value(), self.value(), self.value()
@@ -164,15 +172,23 @@ class Program:
                 data = ", ".join(repr(round(rng.uniform(-1, 1), 4)) for _ in range(count))
                 body.append(f"{weight} = coreai.constant dense<[{data}]> : tensor<{count}xf32>")
                 body.append(f"{axis} = coreai.constant dense<0> : tensor<1xsi32>")
-                body.append(f"{total} = coreai.reduce_sum {weight}, {axis} : (tensor<{count}xf32>, tensor<1xsi32>) -> tensor<1xf32>")
-                body.append(f"{value} = coreai.decomposable.broadcasting_add {a}, {total} : ({t}, tensor<1xf32>) -> {t}")
+                body.append(
+                    f"{total} = coreai.reduce_sum {weight}, {axis} : (tensor<{count}xf32>, tensor<1xsi32>) -> tensor<1xf32>"
+                )
+                body.append(
+                    f"{value} = coreai.decomposable.broadcasting_add {a}, {total} : ({t}, tensor<1xf32>) -> {t}"
+                )
             known.append(value)
 
     def text(self) -> str:
         out = []
         for line in "\n".join(self.lines).split("\n"):
             if "TYPES(" in line:
-                op = line.split("coreai.")[-1].split(" ")[0] if " = coreai." not in line else line.rsplit(" = coreai.", 1)[1].split(" ")[0]
+                op = (
+                    line.split("coreai.")[-1].split(" ")[0]
+                    if " = coreai." not in line
+                    else line.rsplit(" = coreai.", 1)[1].split(" ")[0]
+                )
                 t = "tensor<4xf32>"
                 bare = op not in ("relu", "silu", "sigmoid")
                 line = line.replace(f"TYPES({t})", f"{t} -> {t}" if bare else f"({t}) -> {t}")
@@ -219,11 +235,16 @@ def check(path: pathlib.Path, source: str, binary: str, stage) -> str | None:
             if a != b:
                 return f"printed program:\n  ours   {a[:300]}\n  theirs {b[:300]}"
         return f"printed program: {ours.stderr or 'one ends early'}"
-    contract = subprocess.run([binary, "contract", "--format", "json", str(path)], capture_output=True, text=True)
+    contract = subprocess.run(
+        [binary, "contract", "--format", "json", str(path)], capture_output=True, text=True
+    )
     if contract.returncode:
         return contract.stderr
     mine = {
-        f["name"]: {kind: [[p["name"], p["dtype"], p["shape"]] for p in f[kind]] for kind in ("inputs", "states", "outputs")}
+        f["name"]: {
+            kind: [[p["name"], p["dtype"], p["shape"]] for p in f[kind]]
+            for kind in ("inputs", "states", "outputs")
+        }
         for f in json.loads(contract.stdout)["functions"]
     }
     stage("printed")
