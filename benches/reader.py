@@ -29,7 +29,7 @@ WIDTH = 2048
 
 
 def make(path: pathlib.Path, megabytes: int) -> None:
-    """An asset of about that many megabytes: layers of WIDTH × WIDTH float16, smaller for small ones."""
+    """An asset of about that many megabytes: layers of WIDTH by WIDTH float16, smaller for small ones."""
     import numpy as np
     from coreai._compiler.context import Context
     from coreai._compiler.ir import DenseResourceElementsAttr, Location, Module, Type
@@ -73,7 +73,7 @@ def in_fresh_process(work, *args) -> None:
     if child == 0:
         try:
             work(*args)
-        except BaseException as error:  # noqa: BLE001 - shown, and the exit code tells
+        except BaseException as error:
             print(error, file=sys.stderr)
             os._exit(1)
         os._exit(0)
