@@ -113,3 +113,25 @@ impl Error {
         }
     }
 }
+
+/// Opens a regular file. Anything else is refused before it is opened, because opening a pipe would wait
+/// for its other end.
+pub(super) fn open_file(path: &Path) -> Result<std::fs::File, Error> {
+    let about = std::fs::metadata(path).map_err(|e| Error::io(path, "open", e))?;
+    if !about.is_file() {
+        return Err(Error::not_an_asset(
+            path,
+            "expected a file, found something else",
+        ));
+    }
+    std::fs::File::open(path).map_err(|e| Error::io(path, "open", e))
+}
+
+/// [`open_file`], and `None` where there is nothing at the path.
+pub(super) fn open_file_if_there(path: &Path) -> Result<Option<std::fs::File>, Error> {
+    match open_file(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

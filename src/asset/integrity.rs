@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::error::Error;
+use super::error::{self, Error};
 
 /// Whether the program is what its hash says.
 ///
@@ -102,16 +102,12 @@ impl fmt::Display for Integrity {
 pub(super) fn check(program: &Path, hash: &Path) -> Result<Integrity, Error> {
     let actual = sha256(program)?;
     let mut stored = Vec::new();
-    match std::fs::File::open(hash) {
-        Ok(file) => file
-            .take(33)
-            .read_to_end(&mut stored)
-            .map_err(|e| Error::io(hash, "read", e))?,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(Integrity::Missing { actual })
-        }
-        Err(e) => return Err(Error::io(hash, "open", e)),
+    let Some(file) = error::open_file_if_there(hash)? else {
+        return Ok(Integrity::Missing { actual });
     };
+    file.take(33)
+        .read_to_end(&mut stored)
+        .map_err(|e| Error::io(hash, "read", e))?;
     Ok(match <[u8; 32]>::try_from(stored.as_slice()) {
         Ok(stored) if stored == actual => Integrity::Good { sha256: actual },
         Ok(stored) => Integrity::Mismatch { stored, actual },
@@ -129,7 +125,7 @@ const PIECES: usize = 4;
 
 /// SHA-256 of a file. Another thread reads ahead, so that the hash never waits for a copy.
 fn sha256(path: &Path) -> Result<[u8; 32], Error> {
-    let mut file = std::fs::File::open(path).map_err(|e| Error::io(path, "open", e))?;
+    let mut file = error::open_file(path)?;
     let (full, ready) = mpsc::sync_channel::<Vec<u8>>(PIECES);
     let (empty, free) = mpsc::channel::<Vec<u8>>();
     std::thread::scope(|scope| {
@@ -198,7 +194,7 @@ pub(super) fn hash_ranges(path: &Path, ranges: &[Range<usize>]) -> Result<Vec<[u
         .min(ranges.len().max(1));
     let next = AtomicUsize::new(0);
     let worker = || -> Result<Vec<(usize, [u8; 32])>, Error> {
-        let mut file = std::fs::File::open(path).map_err(|e| Error::io(path, "open", e))?;
+        let mut file = error::open_file(path)?;
         let mut piece = vec![0; PIECE];
         let mut hashes = Vec::new();
         loop {

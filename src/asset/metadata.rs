@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::error::Error;
+use super::error::{self, Error};
 
 /// The metadata file of an asset, and of a bundle of assets.
 pub(super) const FILE: &str = "metadata.json";
@@ -36,10 +36,8 @@ pub struct Metadata {
 /// The JSON object in a directory's metadata file; `None` where there is no such file.
 pub(super) fn read(directory: &Path) -> Result<Option<serde_json::Map<String, Value>>, Error> {
     let path = directory.join(FILE);
-    let file = match std::fs::File::open(&path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(Error::io(&path, "open", e)),
+    let Some(file) = error::open_file_if_there(&path)? else {
+        return Ok(None);
     };
     let mut text = Vec::new();
     file.take(MAX_BYTES + 1)

@@ -120,16 +120,10 @@ impl Asset {
     /// read.
     pub fn open(path: &Path) -> Result<Asset, Error> {
         let program = path.join(PROGRAM);
-        let file = std::fs::File::open(&program).map_err(|e| Error::io(&program, "open", e))?;
+        let file = error::open_file(&program)?;
         let about = file
             .metadata()
             .map_err(|e| Error::io(&program, "read", e))?;
-        if !about.is_file() {
-            return Err(Error::not_an_asset(
-                &program,
-                "expected a file, found something else",
-            ));
-        }
         let bytes: Owner = if about.len() == 0 {
             Arc::new([])
         } else {

@@ -429,3 +429,34 @@ fn a_boolean_is_zero_or_one_whatever_the_byte() {
     };
     assert_eq!(data.elements().as_deref(), Some(&[0, 1][..]));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_place_of_a_part_is_refused_and_not_waited_for() {
+    let root = tempfile::tempdir().expect("a directory");
+    let asset = root.path().join("a.aimodel");
+    std::fs::create_dir(&asset).expect("a directory");
+    std::fs::write(asset.join("main.mlirb"), graph().bytes()).expect("written");
+    let pipe = |name: &str| {
+        let status = std::process::Command::new("mkfifo")
+            .arg(asset.join(name))
+            .status();
+        assert!(status.expect("mkfifo").success());
+    };
+    pipe("main.hash");
+    pipe("metadata.json");
+    let opened = Asset::open(&asset).expect("an asset");
+    for error in [
+        opened.integrity().map(|_| ()),
+        opened.metadata().map(|_| ()),
+    ] {
+        let error = error.expect_err("a pipe").to_string();
+        assert!(
+            error.ends_with("expected a file, found something else"),
+            "{error}"
+        );
+    }
+    std::fs::remove_file(asset.join("main.mlirb")).expect("removed");
+    pipe("main.mlirb");
+    assert!(Asset::open(&asset).is_err());
+}
