@@ -69,6 +69,13 @@ impl<'a> Parser<'a> {
         let Some(tensor) = ty.as_tensor().cloned() else {
             return Err(self.error(data, "constant data of a tensor type", "another type"));
         };
+        if matches!(tensor.element, Element::Int { width, .. } if width > 128) {
+            return Err(self.error(
+                data,
+                "integers of at most 128 bits",
+                tensor.element.to_string(),
+            ));
+        }
         self.jump(data)?;
         let payload = self.dense_data(&tensor)?;
         if !self.is(b'>') {
