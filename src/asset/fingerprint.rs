@@ -9,6 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -53,6 +54,7 @@ pub(super) type Contents = HashMap<Range<usize>, [u8; 32]>;
 pub(super) fn of(module: &Module, content: &Contents) -> Fingerprint {
     let mut hasher = Hasher {
         content,
+        inline: HashMap::new(),
         done: HashMap::new(),
     };
     for graph in callees_first(module) {
@@ -141,6 +143,8 @@ impl Numbers {
 
 struct Hasher<'m> {
     content: &'m Contents,
+    /// Hashes of inline data, by where it is.
+    inline: HashMap<*const u8, [u8; 32]>,
     /// Hashes of graphs.
     done: HashMap<&'m SymbolPath, [u8; 32]>,
 }
@@ -255,7 +259,12 @@ impl<'m> Hasher<'m> {
             }
             Payload::Elements(all) => {
                 sink.text("elements");
-                sink.bytes(&Sha256::digest(all));
+                // Constants may share their data; it is alive as long as the module.
+                let hash = self
+                    .inline
+                    .entry(Arc::as_ptr(all).cast())
+                    .or_insert_with(|| Sha256::digest(all).into());
+                sink.bytes(hash);
             }
             Payload::Resource { data, .. } => {
                 match data.as_ref().and_then(|d| self.content.get(&d.range())) {

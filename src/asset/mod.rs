@@ -248,6 +248,7 @@ fn decode(bytes: &[u8], owner: Owner, options: ReadOptions) -> MResult<Program> 
     let (module, revision) = decoder.program(options)?;
     let mut files: Vec<String> = (0..container.attributes.len())
         .filter_map(|i| decoder.debug_file(i))
+        .map(|path| path.to_string())
         .collect();
     files.sort();
     files.dedup();

@@ -38,7 +38,7 @@ fn every_form_of_every_real_program_reads_to_the_same_module() {
         .iter()
         .map(|form| programs.values().filter(|p| p.contains_key(*form)).count())
         .collect();
-    assert_eq!(forms, [201, 201, 15, 18, 7], "programs in each form");
+    assert_eq!(forms, [202, 202, 16, 16, 8], "programs in each form");
     for (name, forms) in &programs {
         let pretty = read(name, "pretty", &forms[""]);
         for (form, text) in forms {
@@ -108,6 +108,27 @@ fn locations_are_found_through_aliases() {
         .take(3)
         .collect();
     assert_eq!(texts, [r#""-":3:7"#, r#""-":5:4"#, r#""-":7:7"#]);
+    // A converter's debug information: aliases of locations with scopes, in both ways of writing.
+    for form in ["aliases", "debug"] {
+        let module = read("kv_debug", form, &programs["kv_debug"][form]);
+        let graph = module.graphs.last().expect("a graph");
+        let (_, op) = graph
+            .body
+            .walk()
+            .find(|(_, op)| op.is("coreai.transpose"))
+            .expect("an op");
+        let at = op.location.as_ref().expect("a location");
+        assert_eq!(
+            (at.file.as_deref(), at.line, at.column),
+            (
+                Some("/home/me/torch/lib/python3.11/site-packages/torch/nn/modules/linear.py"),
+                134,
+                0
+            ),
+            "{form}: {}",
+            at.text
+        );
+    }
 }
 
 /// The error of a module whose graph body is `body`.
@@ -200,4 +221,28 @@ fn any_prefix_of_a_program_is_an_error_or_a_program_and_never_a_panic() {
             }
         }
     }
+}
+
+#[test]
+fn a_long_location_that_many_ops_share_costs_once() {
+    let long = "x".repeat(1 << 20);
+    let ops: String = (0..20_000)
+        .map(|i| {
+            format!(
+                "%v{i} = coreai.create_token : !coreai.token loc({})\n",
+                if i % 2 == 0 { "#loc1" } else { "#d.l<#loc1>" }
+            )
+        })
+        .collect();
+    let text = format!("module {{ coreai.graph @main() {{\n{ops}}} }}\n#loc = loc(\"{long}\":7:8)\n#loc1 = loc(#loc)\n");
+    let start = std::time::Instant::now();
+    let module = parse(&text).expect("a program");
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+    let lines: Vec<u64> = module.graphs[0]
+        .body
+        .ops
+        .iter()
+        .filter_map(|op| Some(op.location.as_ref()?.line))
+        .collect();
+    assert_eq!(lines, [7; 20_000]);
 }

@@ -1,5 +1,7 @@
 //! Attributes of the dialect.
 
+use std::sync::Arc;
+
 use super::types::extent;
 use super::{hex, names, Decoder};
 use crate::asset::cursor::{Cursor, MResult};
@@ -43,7 +45,7 @@ impl<'a> Decoder<'a> {
     pub(super) fn decode_attr(&mut self, c: &mut Cursor<'a>) -> MResult<Attr> {
         let code = c.varint()?;
         Ok(match code {
-            code::STRING => Attr::String(self.container.string(c)?.to_string()),
+            code::STRING => Attr::String(self.text(c)?),
             code::INTEGER => integer(c)?,
             code::FLOAT => float(c)?,
             code::TYPE => Attr::Type(self.type_ref(c)?),
@@ -58,17 +60,15 @@ impl<'a> Decoder<'a> {
                 Attr::Dict(dict)
             }
             code::UNIT => Attr::Unit,
-            code::SYMBOL => Attr::Symbol(SymbolPath(
-                self.list(c, "names", |d, c| Ok(d.container.string(c)?.to_string()))?,
-            )),
+            code::SYMBOL => Attr::Symbol(SymbolPath(self.list(c, "names", Self::text)?)),
             code::PARAM_CONSTANT => {
                 let value = self.attr_ref(c)?;
                 self.type_ref(c)?;
                 value
             }
             code::HW_CONSTRAINTS => {
-                let alignments = self.list(c, "alignments", |_, c| extent(c))?;
-                let interleave = self.list(c, "interleave factors", |_, c| extent(c))?;
+                let alignments = self.per_dimension(c, "alignments", |_, c| extent(c))?;
+                let interleave = self.per_dimension(c, "interleave factors", |_, c| extent(c))?;
                 let backing = word(c, &["IOSurface", "MTLBuffer", "Heap"], 1)?;
                 Attr::HwConstraints(HwConstraints {
                     backing,
@@ -82,7 +82,7 @@ impl<'a> Decoder<'a> {
                 let non_zero = if c.bool()? { Some(c.varint()?) } else { None };
                 let block_size = match code {
                     code::SPARSE => Vec::new(),
-                    _ => self.list(c, "block extents", |_, c| c.varint())?,
+                    _ => self.per_dimension(c, "block extents", |_, c| c.varint())?,
                 };
                 Attr::Sparse(SparseEncoding {
                     scheme,
@@ -109,7 +109,7 @@ impl<'a> Decoder<'a> {
             }
             code::IMAGE_CONSTRAINTS => {
                 let backing = word(c, &["CVPixelBuffer", "MTLTexture"], 1)?;
-                let rows = self.list(c, "alignments", |_, c| extent(c))?;
+                let rows = self.per_dimension(c, "alignments", |_, c| extent(c))?;
                 let rows: Vec<String> = rows
                     .iter()
                     .map(|e: &Extent| e.map_or("?".into(), |n| n.to_string()))
@@ -136,7 +136,7 @@ impl<'a> Decoder<'a> {
 
     /// A name with one value, or with named entries: the declaration of a composite.
     fn named(&mut self, c: &mut Cursor<'a>) -> MResult<Attr> {
-        let name = self.container.string(c)?.to_string();
+        let name = self.text(c)?;
         let limit = self.container.attributes.len();
         let values = self.list(c, "attributes", |_, c| {
             c.index(limit, "an attribute number")
@@ -196,6 +196,13 @@ impl<'a> Decoder<'a> {
     /// The data of a constant of type `ty`, from a reference to it.
     pub(super) fn constant(&mut self, c: &mut Cursor<'a>, ty: &Type) -> MResult<Dense> {
         let index = c.index(self.container.attributes.len(), "an attribute number")?;
+        let known = (index, ty.clone());
+        if let Some(payload) = self.constants.get(&known) {
+            return Ok(Dense {
+                ty: known.1,
+                payload: payload.clone(),
+            });
+        }
         let mut c = self.container.body(self.container.attributes[index]);
         let at = c.offset();
         let payload = match c.varint()? {
@@ -204,31 +211,39 @@ impl<'a> Decoder<'a> {
                 let length = c.length()?;
                 let at = c.offset();
                 let bytes = c.bytes(length)?;
+                self.spend(length / 16, &c)?;
                 inline(&c, at, ty, splat, bytes)?
             }
-            code::RESOURCE => {
-                let resources = &self.container.resources;
-                let resource = &resources[c.index(resources.len(), "a resource number")?];
-                let data = if self.weights {
-                    let range = self.container.resource_data(resource)?;
-                    Some(Blob::new(self.owner.clone(), range))
-                } else {
-                    None
-                };
-                Payload::Resource {
-                    key: resource.key.into(),
-                    data,
-                }
-            }
+            code::RESOURCE => self.resource(&mut c)?,
             other => {
                 let found = format!("an attribute of code {other}");
                 return Err(c.error_at(at, "constant data (code 6 or 7)", found));
             }
         };
         c.finish("the constant data")?;
+        self.constants.insert(known, payload.clone());
         Ok(Dense {
             ty: ty.clone(),
             payload,
+        })
+    }
+
+    fn resource(&mut self, c: &mut Cursor<'a>) -> MResult<Payload> {
+        let resources = &self.container.resources;
+        let index = c.index(resources.len(), "a resource number")?;
+        let data = if self.weights {
+            let range = self.container.resource_data(&resources[index])?;
+            Some(Blob::new(self.owner.clone(), range))
+        } else {
+            None
+        };
+        let key = self
+            .keys
+            .entry(index)
+            .or_insert_with(|| resources[index].key.into());
+        Ok(Payload::Resource {
+            key: key.clone(),
+            data,
         })
     }
 
@@ -240,23 +255,34 @@ impl<'a> Decoder<'a> {
             .ok()
     }
 
-    /// The path in a debug file attribute, where it names a file; `None` for other attributes.
-    pub(crate) fn debug_file(&self, index: usize) -> Option<String> {
+    /// The path in a debug file attribute, where it names a file; `None` for other attributes, and where
+    /// the paths so far are longer than the file can mean.
+    pub(crate) fn debug_file(&mut self, index: usize) -> Option<Arc<str>> {
+        if let Some(known) = self.files.get(&index) {
+            return known.clone();
+        }
+        let path = self.debug_path(index);
+        self.files.insert(index, path.clone());
+        path
+    }
+
+    fn debug_path(&mut self, index: usize) -> Option<Arc<str>> {
         let mut c = self.container.body(self.container.attributes[index]);
         if c.varint().ok()? != code::DEBUG_FILE {
             return None;
         }
         let name = self.container.string(&mut c).ok()?;
         let directory = self.container.string(&mut c).ok()?.trim_end_matches('/');
+        self.spend((name.len() + directory.len()) / 16, &c).ok()?;
         match (name, directory) {
             ("" | "-", _) => None,
-            (name, "") => Some(name.to_string()),
-            (name, directory) => Some(format!("{directory}/{name}")),
+            (name, "") => Some(name.into()),
+            (name, directory) => Some(format!("{directory}/{name}").into()),
         }
     }
 
     /// File, line and column of a location; `None` where it has none.
-    pub(super) fn position(&self, index: usize) -> Option<(String, u64, u64)> {
+    pub(super) fn position(&mut self, index: usize) -> Option<(Arc<str>, u64, u64)> {
         let attributes = &self.container.attributes;
         let reference = |c: &mut Cursor<'a>| c.index(attributes.len(), "an attribute number").ok();
         let mut c = self.container.body(attributes[index]);
@@ -268,8 +294,9 @@ impl<'a> Decoder<'a> {
         if position.varint().ok()? != code::DEBUG_POSITION {
             return None;
         }
-        let file = self.debug_file(reference(&mut position)?)?;
-        Some((file, position.varint().ok()?, position.varint().ok()?))
+        let file = reference(&mut position)?;
+        let place = (position.varint().ok()?, position.varint().ok()?);
+        Some((self.debug_file(file)?, place.0, place.1))
     }
 }
 

@@ -7,14 +7,18 @@ mod ops;
 mod properties;
 mod types;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::container::{Container, Entry};
 use super::cursor::{Cursor, MResult};
-use crate::ir::{Attr, Type};
+use crate::ir::{Attr, Payload, Type};
 
 /// Attributes and types may refer to each other this deep, and regions nest.
 const MAX_DEPTH: usize = 64;
+
+/// Tensors of more dimensions are not believed.
+const MAX_RANK: usize = 64;
 
 /// Who owns the bytes of the file, for constants that are views into it.
 pub(crate) type Owner = Arc<dyn AsRef<[u8]> + Send + Sync>;
@@ -27,6 +31,10 @@ pub(crate) struct Decoder<'a> {
     weights: bool,
     types: Vec<Slot<Type>>,
     attributes: Vec<Slot<Attr>>,
+    /// Constants and files that several ops share, by attribute.
+    constants: HashMap<(usize, Type), Payload>,
+    files: HashMap<usize, Option<Arc<str>>>,
+    keys: HashMap<usize, Arc<str>>,
     depth: usize,
     /// Parts of attributes and types made, copies included.
     parts: usize,
@@ -48,12 +56,15 @@ impl<'a> Decoder<'a> {
         Decoder {
             types: vec![Slot::Unread; container.types.len()],
             attributes: vec![Slot::Unread; container.attributes.len()],
+            constants: HashMap::new(),
+            files: HashMap::new(),
+            keys: HashMap::new(),
             depth: 0,
             parts: 0,
             // Sharing can make the whole exponentially larger than the file.
             budget: container
                 .program_bytes()
-                .saturating_mul(4)
+                .saturating_mul(2)
                 .saturating_add(1 << 20),
             container,
             owner,
@@ -104,7 +115,7 @@ impl<'a> Decoder<'a> {
         match std::mem::replace(slot, Slot::Open) {
             Slot::Read(value, weight) => {
                 *slot = Slot::Read(value.clone(), weight);
-                self.spend(weight, entry)?;
+                self.spend(weight, &self.container.body(entry))?;
                 return Ok(value);
             }
             Slot::Open => {
@@ -117,8 +128,8 @@ impl<'a> Decoder<'a> {
             Slot::Unread => {}
         }
         let before = self.parts;
-        self.spend(1, entry)?;
         let mut c = self.container.body(entry);
+        self.spend(1, &c)?;
         let value = self.nested(&mut c, |d, c| {
             let dialect = d.container.dialect_of(entry);
             if !entry.custom || dialect != "aicode" {
@@ -136,16 +147,23 @@ impl<'a> Decoder<'a> {
         Ok(value)
     }
 
-    fn spend(&mut self, parts: usize, entry: Entry) -> MResult<()> {
+    /// Counts parts of attributes, types and constants as they are made; sixteen bytes are a part.
+    fn spend(&mut self, parts: usize, c: &Cursor<'_>) -> MResult<()> {
         self.parts = self.parts.saturating_add(parts);
         if self.parts > self.budget {
-            let c = self.container.body(entry);
             return Err(c.error(
                 "attributes that expand to less",
                 "shared ones that multiply",
             ));
         }
         Ok(())
+    }
+
+    /// A copy of a string of the table.
+    fn text(&mut self, c: &mut Cursor<'_>) -> MResult<String> {
+        let text = self.container.string(c)?;
+        self.spend(text.len() / 16, c)?;
+        Ok(text.to_string())
     }
 
     fn nested<'c, T>(
@@ -160,6 +178,25 @@ impl<'a> Decoder<'a> {
         let result = f(self, c);
         self.depth -= 1;
         result
+    }
+
+    /// Extents, alignments and the like: one for each of a tensor's dimensions, of which there are few.
+    fn per_dimension<'c, T>(
+        &mut self,
+        c: &mut Cursor<'c>,
+        what: &str,
+        item: impl FnMut(&mut Self, &mut Cursor<'c>) -> MResult<T>,
+    ) -> MResult<Vec<T>> {
+        let at = c.offset();
+        let items = self.list(c, what, item)?;
+        if items.len() > MAX_RANK {
+            return Err(c.error_at(
+                at,
+                format!("at most {MAX_RANK} {what}"),
+                items.len().to_string(),
+            ));
+        }
+        Ok(items)
     }
 
     /// `count`, then that many.

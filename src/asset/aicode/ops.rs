@@ -300,14 +300,18 @@ impl<'a> OpReader<'_, 'a> {
         Ok(definition)
     }
 
-    fn location(&self, index: usize) -> Option<Location> {
+    fn location(&mut self, index: usize) -> Option<Location> {
         let (file, line, column) = self.decoder.position(index)?;
-        let text = format!("{file:?}:{line}:{column}").into();
+        // A path as long as this is no path; ops share the file's text, but not the location's.
+        let text = match file.len() {
+            0..=1024 => format!("{file:?}:{line}:{column}"),
+            _ => format!(":{line}:{column}"),
+        };
         Some(Location {
-            file: Some(file.into()),
+            file: Some(file),
             line,
             column,
-            text,
+            text: text.into(),
         })
     }
 }

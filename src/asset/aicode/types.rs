@@ -14,7 +14,7 @@ impl<'a> Decoder<'a> {
         let code = c.varint()?;
         Ok(match code {
             2 | 3 => {
-                let dims = self.list(c, "extents", |_, c| extent(c))?;
+                let dims = self.per_dimension(c, "extents", |_, c| extent(c))?;
                 let place = c.offset();
                 let Type::Scalar(element) = self.type_ref(c)? else {
                     return Err(c.error_at(place, "an element type", "another type"));

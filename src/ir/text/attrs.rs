@@ -208,6 +208,10 @@ impl<'a> Parser<'a> {
                 if self.is(b'<') && self.start == self.last {
                     self.skip_balanced()?;
                 }
+                // An attribute of an unknown kind may state its type.
+                if self.eat(b':')? {
+                    self.ty()?;
+                }
                 Ok(Attr::Opaque(self.src()[from..self.last].to_string()))
             }
         }

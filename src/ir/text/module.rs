@@ -6,9 +6,12 @@ use super::lexer::Tok;
 use super::ops::Builder;
 use super::parser::{location, PResult, Parser};
 use crate::ir::attr::{Attr, AttrDict, Blob, Payload};
-use crate::ir::graph::{Arg, Body, Graph, Module, Outcome, ValueDef};
+use crate::ir::graph::{Arg, Body, Graph, Location, Module, Outcome, ValueDef};
 use crate::ir::syntax;
 use crate::ir::types::{FunctionType, SymbolPath, Type};
+
+/// Aliases of locations that are resolved.
+type Known<'a> = HashMap<&'a str, Location>;
 
 impl<'a> Parser<'a> {
     /// The whole text.
@@ -21,9 +24,10 @@ impl<'a> Parser<'a> {
                 Tok::Bang(name) if !name.contains('.') => {
                     self.advance()?;
                     self.expect(b'=')?;
-                    let before = self.nodes;
+                    let (before, from) = (self.nodes, self.start);
                     let ty = self.ty()?;
-                    self.type_aliases.insert(name, (ty, self.nodes - before));
+                    let weight = self.nodes - before + (self.last - from) / 16;
+                    self.type_aliases.insert(name, (ty, weight));
                 }
                 Tok::MetaOpen => self.metadata(&mut resources)?,
                 _ => self.item()?,
@@ -31,13 +35,14 @@ impl<'a> Parser<'a> {
         }
         let mut module = std::mem::take(&mut self.module);
         module.other = std::mem::replace(&mut self.other, Builder::new()).finish();
+        let mut known = Known::new();
         for body in module
             .graphs
             .iter_mut()
             .map(|g| &mut g.body)
             .chain([&mut module.other])
         {
-            self.resolve(body, &resources);
+            self.resolve(body, &resources, &mut known);
         }
         Ok(module)
     }
@@ -58,27 +63,75 @@ impl<'a> Parser<'a> {
         if let Attr::Opaque(_) = attr {
             self.locations.insert(name, &self.src()[from..self.last]);
         }
-        self.attr_aliases.insert(name, (attr, self.nodes - before));
+        let weight = self.nodes - before + (self.last - from) / 16;
+        self.attr_aliases.insert(name, (attr, weight));
         Ok(())
     }
 
+    /// A location behind an alias, or with an alias inside that says where it is. Aliases are resolved
+    /// once: many ops may share a long one.
+    fn resolve_location(&self, at: &Location, known: &mut Known<'a>) -> Option<Location> {
+        if let Some(name) = at.text.strip_prefix('#') {
+            if let Some((name, _)) = self.locations.get_key_value(name) {
+                return Some(self.aliased(name, known, 0));
+            }
+        }
+        if at.file.is_some() {
+            return None;
+        }
+        let inner = self.aliased(self.alias_inside(&at.text)?, known, 0);
+        Some(Location {
+            text: at.text.clone(),
+            ..inner
+        })
+    }
+
+    /// The location an alias stands for.
+    fn aliased(&self, name: &'a str, known: &mut Known<'a>, depth: usize) -> Location {
+        if let Some(at) = known.get(name) {
+            return at.clone();
+        }
+        let text = self.locations.get(name).copied().unwrap_or_default();
+        let mut at = location(text);
+        // An alias may name another, or hold one that says where it is; eight are plenty.
+        let whole = text
+            .strip_prefix('#')
+            .and_then(|n| self.locations.get_key_value(n));
+        let inside = || self.alias_inside(text).filter(|_| at.file.is_none());
+        if let Some(next) = whole
+            .map(|(next, _)| *next)
+            .or_else(inside)
+            .filter(|_| depth < 8)
+        {
+            let inner = self.aliased(next, known, depth + 1);
+            at = match whole {
+                Some(_) => inner,
+                None => Location {
+                    text: at.text,
+                    ..inner
+                },
+            };
+        }
+        known.insert(name, at.clone());
+        at
+    }
+
+    /// The first alias in the parameters of `#debuginfo.location<…>`.
+    fn alias_inside(&self, text: &str) -> Option<&'a str> {
+        let inside = &text[text.find('<')?..];
+        let name = &inside[inside.find('#')? + 1..];
+        let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+        self.locations
+            .get_key_value(&name[..end])
+            .map(|(name, _)| *name)
+    }
+
     /// Fills in what stands behind the module: aliased locations and resources.
-    fn resolve(&self, body: &mut Body, resources: &HashMap<String, Blob>) {
+    fn resolve(&self, body: &mut Body, resources: &HashMap<String, Blob>, known: &mut Known<'a>) {
         for op in &mut body.ops {
             if let Some(at) = &mut op.location {
-                let mut text: &str = &at.text;
-                // An alias may name another alias; eight are plenty.
-                for _ in 0..8 {
-                    match text
-                        .strip_prefix('#')
-                        .and_then(|name| self.locations.get(name))
-                    {
-                        Some(target) => text = target,
-                        None => break,
-                    }
-                }
-                if *text != *at.text {
-                    *at = location(text);
+                if let Some(resolved) = self.resolve_location(at, known) {
+                    *at = resolved;
                 }
             }
             if resources.is_empty() {

@@ -24,7 +24,8 @@ pub(super) struct Parser<'a> {
     /// Where the token before ended.
     pub(super) last: usize,
     depth: usize,
-    /// Types and attributes made so far, those copied from aliases included.
+    /// Types and attributes made so far, those copied from aliases included; of an alias's text, sixteen
+    /// characters count as one more.
     pub(super) nodes: usize,
     pub(super) attr_aliases: HashMap<&'a str, (Attr, usize)>,
     pub(super) type_aliases: HashMap<&'a str, (Type, usize)>,

@@ -180,6 +180,9 @@ impl<'a> Parser<'a> {
             } else {
                 break;
             }
+            if dims.len() > 64 {
+                return Err(self.error(pos, "at most 64 extents", "more"));
+            }
             if bytes.get(pos) != Some(&b'x') {
                 return Err(self.error(pos, "`x` after an extent", "another character"));
             }

@@ -460,3 +460,63 @@ fn a_pipe_in_place_of_a_part_is_refused_and_not_waited_for() {
     pipe("main.mlirb");
     assert!(Asset::open(&asset).is_err());
 }
+
+#[test]
+fn long_data_that_many_share_is_kept_once_or_refused() {
+    // One string of a megabyte in two thousand attributes of the graph's arguments.
+    let mut file = graph();
+    file.strings.push(vec![b'x'; 1 << 20]);
+    let long = file.strings.len() as u64 - 1;
+    let first = file.attributes.len() as u64;
+    file.attributes
+        .extend((0..2000).map(|_| numbers(&[1, long])));
+    file.attributes[attr::EMPTY as usize] =
+        [varint(5), list(&(first..first + 2000).collect::<Vec<_>>())].concat();
+    assert!(refused(&file).contains("attributes that expand to less"));
+    // One constant of a megabyte in two thousand ops.
+    let count = 2000u64;
+    let one = [
+        varint(op::CONSTANT),
+        vec![0x42],
+        varint(0),
+        varint(1),
+        list(&[ty::TENSOR]),
+    ]
+    .concat();
+    let mut file = File::minimal(
+        count + 1,
+        count,
+        &[one.repeat(count as usize), File::output()].concat(),
+    );
+    file.types[ty::TENSOR as usize] =
+        [varint(2), varint(1), signed(1 << 18), varint(ty::F32)].concat();
+    file.properties
+        .push(numbers(&[file.attributes.len() as u64]));
+    let data: Vec<u8> = (0..1u32 << 18).flat_map(u32::to_le_bytes).collect();
+    file.attributes
+        .push([varint(6), vec![0], varint(data.len() as u64), data].concat());
+    on_a_small_stack(move || {
+        let bytes = file.bytes();
+        let (result, most) =
+            memory::most_held(|| use_all(&bytes).map(|p| p.module.graphs[0].body.ops.len()));
+        assert_eq!(result, Ok(2001));
+        assert!(most < 8 << 20, "{most}");
+    });
+}
+
+#[test]
+fn a_tensor_has_few_dimensions() {
+    let mut file = graph();
+    file.types
+        .push([varint(2), varint(65), signed(1).repeat(65), varint(ty::F32)].concat());
+    file.types[ty::FUNCTION as usize] = [varint(30), list(&[3]), list(&[])].concat();
+    assert!(refused(&file).contains("expected at most 64 extents, found 65"));
+    let text = format!(
+        "module {{ coreai.graph @main(%x: tensor<{}f32>) {{ }} }}",
+        "1x".repeat(65)
+    );
+    assert!(parse(&text)
+        .expect_err("refused")
+        .to_string()
+        .contains("expected at most 64 extents"));
+}
