@@ -27,7 +27,9 @@ const TOP_KEYS: &[&str] = &[
     "level",
     "models",
 ];
-const MODEL_KEYS: &[&str] = &["recipe", "level", "allow"];
+const MODEL_KEYS: &[&str] = &["recipe", "level", "allow", "steps", "atol", "rtol"];
+/// More calls of an example than a reference trace can sensibly have.
+const MOST_STEPS: u32 = 10_000;
 const ALLOW_KEYS: &[&str] = &["id", "subject", "reason"];
 
 /// A manifest, with paths made relative to the current folder.
@@ -60,6 +62,12 @@ pub struct Model {
     pub level: Level,
     /// Findings that are accepted, each with a reason.
     pub allow: Vec<Allow>,
+    /// How often the example is called for the reference where the recipe gives no calls.
+    pub steps: Option<u32>,
+    /// Largest absolute difference from PyTorch that is accepted, instead of the default of the dtype.
+    pub atol: Option<f64>,
+    /// The same, relative to the largest value of the port.
+    pub rtol: Option<f64>,
 }
 
 /// An accepted finding.
@@ -136,6 +144,9 @@ struct RawModel {
     level: Option<Level>,
     #[serde(default)]
     allow: Vec<Allow>,
+    steps: Option<u32>,
+    atol: Option<f64>,
+    rtol: Option<f64>,
 }
 
 impl Manifest {
@@ -249,12 +260,33 @@ impl Manifest {
                     ),
                 ));
             }
+            if model.steps.is_some_and(|s| s == 0 || s > MOST_STEPS) {
+                return Err(invalid(
+                    path,
+                    at(offset),
+                    format!(
+                        "models.{name}.steps: expected a number of calls from 1 to {MOST_STEPS}"
+                    ),
+                ));
+            }
+            for (key, value) in [("atol", model.atol), ("rtol", model.rtol)] {
+                if value.is_some_and(|v| !(v.is_finite() && v >= 0.0)) {
+                    return Err(invalid(
+                        path,
+                        at(offset),
+                        format!("models.{name}.{key}: expected a number that is not negative"),
+                    ));
+                }
+            }
             models.push(Model {
                 name,
                 file: base.join(file),
                 function,
                 level: model.level.unwrap_or(level),
                 allow: model.allow.clone(),
+                steps: model.steps,
+                atol: model.atol,
+                rtol: model.rtol,
             });
         }
         if raw.timeout.is_some_and(|t| !(t > 0.0 && t < MOST_SECONDS)) {
@@ -302,6 +334,9 @@ impl Model {
             function,
             level: Level::default(),
             allow: Vec::new(),
+            steps: None,
+            atol: None,
+            rtol: None,
         })
     }
 }

@@ -37,6 +37,14 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     contract: Option<PathBuf>,
 
+    /// Also write the reference trace: what PyTorch computes, for `coreai-audit check`
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
+    /// How often the example is called for the trace, where the recipe gives no calls [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), requires = "trace")]
+    steps: Option<u32>,
+
     /// The manifest, when RECIPE is a model of one
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
@@ -81,7 +89,11 @@ impl Args {
         let mut supervisor = self.worker.supervisor(&defaults, &cleanup)?;
         let mut progress = Reporter::new(1, std::io::stderr().is_terminal());
         progress.begin(0, &model.name);
-        let request = Request::new(&model, &temporary, self.worker.debug_info);
+        let mut request = Request::new(&model, &temporary, self.worker.debug_info);
+        if let Some(path) = &self.trace {
+            request = request.with_reference(path);
+            request.steps = self.steps.or(request.steps);
+        }
         let outcome = supervisor.convert(&request, &mut progress)?;
         let reading = gate::read(&outcome, &temporary);
         let whole = outcome.saved

@@ -36,12 +36,32 @@ pub struct FunctionSignature {
     /// What two eager calls changed.
     #[serde(default)]
     pub observed: Option<Observed>,
+    /// Why there is no reference trace, if there is none although it was asked for.
+    #[serde(default)]
+    pub no_reference: Option<String>,
+    /// Chains of casts from a floating type to an integer one and back, in the program as exported.
+    #[serde(default)]
+    pub casts: Vec<CastPair>,
     /// Buffers and arguments that the exported program writes in place, before decomposition.
     #[serde(default)]
     pub written: Vec<Written>,
     /// Placeholders and outputs, once the program is decomposed.
     #[serde(default)]
     pub program: Option<Program>,
+}
+
+/// A value that goes from a floating type through an integer one back to a floating type.
+#[derive(Clone, Debug, Deserialize)]
+pub struct CastPair {
+    /// The first type, by torch's name.
+    pub from: String,
+    /// The integer type.
+    pub via: String,
+    /// The last type.
+    pub to: String,
+    /// Where the author's code casts back.
+    #[serde(default)]
+    pub site: Option<Site>,
 }
 
 /// The recipe's names; `None` where it left them to the tracer.

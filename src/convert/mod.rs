@@ -8,6 +8,7 @@ mod explain;
 mod interpreter;
 mod outcome;
 pub(crate) mod protocol;
+pub(crate) mod reference;
 mod supervisor;
 
 pub use explain::explain;

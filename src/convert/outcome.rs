@@ -44,6 +44,8 @@ pub struct Outcome {
     pub descriptor: Option<Descriptor>,
     /// Whether the asset stands at the requested path.
     pub saved: bool,
+    /// Whether the reference trace stands at the requested path.
+    pub reference: bool,
     /// Wall time of each stage, in order.
     pub stages: Vec<StageTime>,
     /// Why it did not get to the end.

@@ -18,11 +18,17 @@ pub struct Request {
     pub asset: String,
     /// Keep stack traces of the author's code in the asset.
     pub debug_info: bool,
+    /// Where the reference trace is written, if it is wanted.
+    #[serde(default)]
+    pub reference: Option<String>,
+    /// How often the example is called for it where the recipe gives no calls.
+    #[serde(default)]
+    pub steps: Option<u32>,
 }
 
 impl Request {
-    /// The conversion of `model` into `asset`; paths are made absolute, because a recipe may change the
-    /// worker's folder.
+    /// The conversion of `model` into `asset`, without a reference trace; paths are made absolute,
+    /// because a recipe may change the worker's folder.
     pub fn new(model: &Model, asset: &Path, debug_info: bool) -> Request {
         let absolute = |path: &Path| {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -33,7 +39,16 @@ impl Request {
             function: model.function.clone(),
             asset: absolute(asset),
             debug_info,
+            reference: None,
+            steps: model.steps,
         }
+    }
+
+    /// The same with a reference trace at `path`.
+    pub fn with_reference(mut self, path: &Path) -> Request {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        self.reference = Some(path.to_string_lossy().into_owned());
+        self
     }
 }
 
@@ -47,6 +62,8 @@ pub enum Step {
     Recipe,
     /// The module is called twice in eager mode.
     Observe,
+    /// The reference trace is recorded in eager mode.
+    Reference,
     /// `torch.export.export`.
     Export,
     /// `run_decompositions`.
@@ -70,6 +87,7 @@ impl Step {
             Step::Start => "start",
             Step::Recipe => "recipe",
             Step::Observe => "observe",
+            Step::Reference => "reference",
             Step::Export => "export",
             Step::Decompose => "decompose",
             Step::Convert => "convert",
@@ -99,6 +117,8 @@ pub(crate) enum Event {
     Facts {
         functions: Vec<FunctionSignatureJson>,
     },
+    /// The reference trace stands at the requested path.
+    Reference,
     /// The emitted IR, MLIR generic form.
     Ir { text: String },
     /// coreai-core's own reading of the saved asset.

@@ -325,6 +325,7 @@ impl Watch {
             Event::Ir { text } => outcome.ir = Some(text),
             Event::Descriptor { functions } => outcome.descriptor = Some(Descriptor { functions }),
             Event::Saved => outcome.saved = true,
+            Event::Reference => outcome.reference = true,
             Event::Failed { error } => return Next::Failed(FailureKind::Python(error)),
             Event::Done => return Next::Done,
         }

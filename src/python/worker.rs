@@ -10,9 +10,11 @@ use std::sync::{mpsc, Mutex};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyString;
 
 use crate::convert::protocol::{DescriptorFunction, Event, PythonError, Request, Step};
+use crate::convert::reference::{self, Stored};
 
 /// Serves requests on standard input until it closes, then ends the process.
 pub fn serve(py: Python<'_>) -> io::Result<()> {
@@ -102,6 +104,10 @@ fn stages(
         "module" | "exported" => {
             stage(Step::Observe, events)?;
             session.call_method0("observe")?;
+            if let Some(path) = &request.reference {
+                stage(Step::Reference, events)?;
+                reference(session, path, request.steps, events)?;
+            }
             stage(Step::Export, events)?;
             session.call_method0("export")?;
             stage(Step::Decompose, events)?;
@@ -146,6 +152,32 @@ fn stages(
         serde_json::from_value(descriptor["functions"].take()).map_err(io::Error::from)?;
     send(events, &Event::Descriptor { functions })?;
     Ok(())
+}
+
+/// Records the reference trace; that there is none is told with the facts.
+fn reference(
+    session: &Bound<'_, PyAny>,
+    path: &str,
+    steps: Option<u32>,
+    events: &mut File,
+) -> Result<(), Interrupted> {
+    type Recorded = (Option<String>, Vec<(String, Vec<usize>, PyBackedBytes)>);
+    let (document, tensors): Recorded = session.call_method1("reference", (steps,))?.extract()?;
+    let Some(document) = document else {
+        return Ok(());
+    };
+    let stored: Vec<Stored<'_>> = tensors
+        .iter()
+        .map(|(dtype, shape, bytes)| Stored {
+            dtype,
+            shape,
+            bytes,
+        })
+        .collect();
+    reference::write(std::path::Path::new(path), &document, &stored).map_err(|e| {
+        PyValueError::new_err(format!("the reference trace cannot be written: {e}"))
+    })?;
+    Ok(send(events, &Event::Reference)?)
 }
 
 fn send(events: &mut File, event: &Event) -> io::Result<()> {

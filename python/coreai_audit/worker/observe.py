@@ -42,21 +42,21 @@ def observe(recipe: Recipe, again: Callable[[], AbstractContextManager[Recipe]])
                 module = observed.module
             except Exception as failed:
                 result["skipped"] = (
-                    f"the module cannot be copied ({_text(uncopied)}), and the recipe function "
-                    f"fails when it is called once more ({_text(failed)})"
+                    f"the module cannot be copied ({text(uncopied)}), and the recipe function "
+                    f"fails when it is called once more ({text(failed)})"
                 )
                 return result
         try:
             result.update(_observe(observed, module))
         except Exception as error:
             # Values that cannot be compared, in the module or in a class of its own.
-            result["skipped"] = f"what the module holds cannot be compared ({_text(error)})"
+            result["skipped"] = f"what the module holds cannot be compared ({text(error)})"
     return result
 
 
 def _observe(recipe: Recipe, module: Any) -> dict[str, Any]:
     """Two calls of ``module``, which nobody else uses."""
-    restore = _class_attributes(module)
+    restore = class_attributes(module)
     calls = recipe.reference_calls()
     first, second = 0, min(1, len(calls) - 1)
     try:
@@ -75,7 +75,7 @@ def _observe(recipe: Recipe, module: Any) -> dict[str, Any]:
     return {"changed": _changes(before, between, after)}
 
 
-def _text(error: Exception) -> str:
+def text(error: Exception) -> str:
     """The exception in one line."""
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message[:300]}" if message else type(error).__name__
@@ -120,7 +120,7 @@ def _copy(module: Any) -> Any:
     return copy.deepcopy(module, memo)
 
 
-def _class_attributes(module: Any) -> list[tuple[type, str, Any]]:
+def class_attributes(module: Any) -> list[tuple[type, str, Any]]:
     """Attributes of the module's classes that hold tensors or scalars; a deep copy shares them."""
     import torch
 
@@ -170,9 +170,12 @@ def _call(module: Any, call: Call) -> str | None:
     return None
 
 
-def clone_arguments(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Fresh tensors for one call: ``forward`` may write into its arguments."""
-    memo: dict[int, Any] = {}
+def clone_arguments(call: Call, memo: dict[int, Any] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Fresh tensors for one call: ``forward`` may write into its arguments.
+
+    With one ``memo`` for several calls a tensor that is given in several of them stays one tensor.
+    """
+    memo = {} if memo is None else memo
     args = tuple(_clone(a, memo) for a in call.args)
     kwargs = {k: _clone(v, memo) for k, v in call.kwargs.items()}
     return args, kwargs

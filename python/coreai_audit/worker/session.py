@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..recipe import Recipe, RecipeError
-from . import observe, paths, recipes, signature, sites
+from . import observe, paths, recipes, signature, sites, trace
 
 # Elements above which a constant is printed without its values.
 _ELIDE_ABOVE = 32
@@ -86,6 +86,21 @@ class Session:
             again = functools.partial(self._again, i)
             self.facts[i]["observed"] = observe.observe(recipe, again) if recipe.module is not None else None
 
+    def reference(self, steps: int | None) -> tuple[str | None, list[trace.Stored]]:
+        """Record the reference trace; before the export, which can poison later eager runs.
+
+        Returns the document and its tensors, or ``None`` and the reason in the facts.
+        """
+        try:
+            return trace.record(self._recipe(), self.again, steps)
+        except trace.Unavailable as error:
+            why = str(error)
+        except Exception as error:
+            why = observe.text(error)
+        for facts in self.facts:
+            facts["no_reference"] = why
+        return None, []
+
     def export(self) -> None:
         """``torch.export.export`` for every entry point that comes as a module."""
         import torch
@@ -115,6 +130,7 @@ class Session:
             written = sites.mutation_sites(program)
             self.sites.append(written)
             facts["written"] = sites.by_qualified_name(program, written)
+            facts["casts"] = sites.cast_pairs(program)
 
     def decompose(self) -> None:
         """Decompose with the converter's table and read the graph signature."""
@@ -211,10 +227,13 @@ class Session:
             if "torch._dynamo" in sys.modules:
                 sys.modules["torch._dynamo"].reset()
 
+    def again(self) -> contextlib.AbstractContextManager[Recipe]:
+        """The recipe, made once more and shared with nothing."""
+        return recipes.another(self.path, self.name)
+
     @contextlib.contextmanager
     def _again(self, entry_point: int) -> Iterator[Recipe]:
-        """One entry point of the recipe, made once more and shared with nothing."""
-        with recipes.another(self.path, self.name) as recipe:
+        with self.again() as recipe:
             yield recipe.entry_points()[entry_point]
 
     def _recipe(self) -> Recipe:

@@ -75,6 +75,43 @@ def first_sites(program: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
+def cast_pairs(program: Any) -> list[dict[str, Any]]:
+    """Values that go from a floating type through an integer one back to a floating type.
+
+    The converter drops both casts, and with them the truncation.
+    """
+    pairs = []
+    for node in program.graph.nodes:
+        back = _cast(node)
+        if back is None or not (back[1].is_floating_point and not back[0].is_floating_point):
+            continue
+        source = node.args[0]
+        while source.op == "call_function" and _base(source) in _VIEWS and _cast(source) is None:
+            source = source.args[0]
+        there = _cast(source)
+        if there is None or not (there[0].is_floating_point and not there[1].is_floating_point):
+            continue
+        names = [str(d).removeprefix("torch.") for d in (there[0], back[0], back[1])]
+        pairs.append({"from": names[0], "via": names[1], "to": names[2], "site": _site(node)})
+    return pairs
+
+
+def _cast(node: Any) -> tuple[Any, Any] | None:
+    """The dtypes before and after an op that changes nothing else."""
+    if node.op != "call_function" or not node.args or not hasattr(node.args[0], "meta"):
+        return None
+    if _base(node) not in ("to", "_to_copy", "type_as"):
+        return None
+    before = getattr(node.args[0].meta.get("val"), "dtype", None)
+    after = getattr(node.meta.get("val"), "dtype", None)
+    return None if before is None or after is None or before == after else (before, after)
+
+
+def _base(node: Any) -> str:
+    schema = getattr(node.target, "_schema", None)
+    return "" if schema is None else str(schema.name.partition("::")[2])
+
+
 def _written(node: Any) -> list[Any]:
     schema = getattr(node.target, "_schema", None)
     if schema is None or not schema.is_mutable:

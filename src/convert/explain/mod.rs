@@ -116,7 +116,9 @@ fn worker_death(failure: &Failure) -> Finding {
 /// The report's stage for a conversion stage.
 pub(super) fn stage_of(step: Step) -> Stage {
     match step {
-        Step::Start | Step::Recipe | Step::Observe | Step::Export => Stage::Export,
+        Step::Start | Step::Recipe | Step::Observe | Step::Reference | Step::Export => {
+            Stage::Export
+        }
         _ => Stage::Convert,
     }
 }
