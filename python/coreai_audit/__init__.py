@@ -1,8 +1,8 @@
 """Convert PyTorch models to Core AI assets and audit what came out.
 
 ``Recipe`` describes a conversion; the command ``coreai-audit`` (or ``python -m coreai_audit``) does the
-rest. ``inspect``, ``contract`` and ``diff`` read assets from Python. Importing this package imports
-neither torch nor numpy.
+rest. ``inspect``, ``contract`` and ``diff`` read assets from Python, ``Model`` runs them. Importing this
+package imports neither torch nor numpy.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .asset import contract as contract
     from .asset import diff as diff
     from .asset import inspect as inspect
+    from .runtime import Model, ModelFunction, RunError, Value
 
 __all__ = [
     "Asset",
@@ -24,11 +25,15 @@ __all__ = [
     "Change",
     "Contract",
     "Function",
+    "Model",
+    "ModelFunction",
     "Port",
     "Recipe",
     "RecipeError",
+    "RunError",
     "Source",
     "State",
+    "Value",
     "contract",
     "diff",
     "inspect",
@@ -36,7 +41,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the reading side when it is first asked for: a recipe needs none of it."""
+    """Load the rest when it is first asked for: a recipe needs none of it."""
+    if name in ("Model", "ModelFunction", "RunError", "Value"):
+        from . import runtime
+
+        return getattr(runtime, name)
     if name in __all__:
         from . import asset
 

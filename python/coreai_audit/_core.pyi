@@ -3,6 +3,31 @@
 class AuditError(ValueError):
     """A file that cannot be read; the message says where, what was expected and what to do."""
 
+class RunError(AuditError):
+    """A call that cannot be made; the message names the function and the value or op."""
+
+#: name, dtype, extents.
+Port = tuple[str, str, list[int | None]]
+#: name, dtype, shape, bytes; those of a state are written to.
+Given = tuple[str, str, list[int], memoryview]
+
+class Model:
+    """An asset ready to run."""
+
+    def __new__(cls, path: str, threads: int) -> Model:
+        """Read and prepare the asset at ``path``."""
+
+    def function_names(self) -> list[str]:
+        """The functions, in file order."""
+
+    def ports(self, function: str) -> tuple[list[Port], list[Port], list[Port]]:
+        """Inputs, states and outputs, in descriptor order."""
+
+    def run(
+        self, function: str, inputs: list[Given], states: list[Given]
+    ) -> list[tuple[str, str, list[int], bytes]]:
+        """One call; states are updated in the memory that is given for them."""
+
 def main(argv: list[str]) -> int:
     """Run the command line ``argv`` (with the program's name first); returns the exit status."""
 

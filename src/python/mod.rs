@@ -3,6 +3,7 @@
 #[cfg(feature = "embed")]
 pub mod embed;
 mod reading;
+mod running;
 mod worker;
 
 use std::ffi::OsString;
@@ -18,6 +19,8 @@ use crate::convert::Origin;
 mod core_module {
     #[pymodule_export]
     use super::reading::{contract_json, diff_json, inspect_json, AuditError};
+    #[pymodule_export]
+    use super::running::{RunError, RunModel};
     #[pymodule_export]
     use super::{main, worker_main};
 }

@@ -55,7 +55,7 @@ fn without_gil(py: Python<'_>, read: impl FnOnce() -> Result<String> + Send) -> 
         .map_err(AuditError::new_err)
 }
 
-fn with_causes(error: &(dyn Error + 'static)) -> String {
+pub(super) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -11,6 +11,30 @@ pub(crate) enum Buffer {
     Owned { words: Vec<u64>, len: usize },
     /// A constant inside the mapped asset.
     Mapped(Blob),
+    /// Memory of the caller's.
+    Foreign(Foreign),
+}
+
+/// Memory that somebody else owns and lends for as long as this value or a clone of it exists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Foreign {
+    start: std::ptr::NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: whoever made it promised that nobody else touches the memory ([`Foreign::new`]), so it may be
+// used from any thread like memory of our own.
+unsafe impl Send for Foreign {}
+// SAFETY: as above; a shared reference only reads.
+unsafe impl Sync for Foreign {}
+
+impl Foreign {
+    /// # Safety
+    /// `start` must point to `len` readable and writable bytes, initialised, that nobody else reads or
+    /// writes until the last copy of the result is gone.
+    pub unsafe fn new(start: std::ptr::NonNull<u8>, len: usize) -> Foreign {
+        Foreign { start, len }
+    }
 }
 
 impl Buffer {
@@ -40,7 +64,15 @@ impl Buffer {
         match self {
             Buffer::Owned { words, len } => &bytemuck::cast_slice(words)[..*len],
             Buffer::Mapped(blob) => blob.bytes(),
+            // SAFETY: the memory is ours until the value is gone ([`Foreign::new`]), and the reference
+            // lives no longer than the value.
+            Buffer::Foreign(f) => unsafe { std::slice::from_raw_parts(f.start.as_ptr(), f.len) },
         }
+    }
+
+    /// Whether it may be written in place.
+    pub fn is_writable(&self) -> bool {
+        !matches!(self, Buffer::Mapped(_))
     }
 
     /// The bytes to write to; `None` for a view into the map.
@@ -48,6 +80,11 @@ impl Buffer {
         match self {
             Buffer::Owned { words, len } => Some(&mut bytemuck::cast_slice_mut(words)[..*len]),
             Buffer::Mapped(_) => None,
+            // SAFETY: as for reading; `&mut self`, reached only through `Arc::get_mut`, is the only way
+            // in, so nothing else refers to the memory meanwhile.
+            Buffer::Foreign(f) => {
+                Some(unsafe { std::slice::from_raw_parts_mut(f.start.as_ptr(), f.len) })
+            }
         }
     }
 }

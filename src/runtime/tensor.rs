@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use smallvec::{smallvec, SmallVec};
 
-use super::buffer::{Buffer, Shared};
+use super::buffer::{Buffer, Foreign, Shared};
 use super::error::shape as show;
 use super::DType;
 
@@ -104,6 +104,48 @@ impl Tensor {
         }
     }
 
+    /// A tensor over memory of the caller's: what is written to it is written there.
+    ///
+    /// Writing replaces the values in place unless the program computes the whole tensor anew; compare
+    /// [`Tensor::address`] to see whether the memory was left.
+    ///
+    /// # Errors
+    /// When the length does not fit the shape, a boolean is neither 0 nor 1, or the memory is not aligned
+    /// for the element type.
+    ///
+    /// # Safety
+    /// Nobody else may read or write `bytes` until this tensor and everything that shares its values (its
+    /// clones, outputs of a run that had it as a state) are gone.
+    pub unsafe fn over_memory(
+        dtype: DType,
+        shape: &[usize],
+        bytes: &mut [u8],
+    ) -> Result<Tensor, TensorError> {
+        let wanted = count(shape).and_then(|n| n.checked_mul(dtype.size()));
+        if wanted != Some(bytes.len()) {
+            return Err(TensorError(format!(
+                "{} bytes do not make {} of {dtype}",
+                bytes.len(),
+                show(shape)
+            )));
+        }
+        if dtype == DType::Bool && bytes.iter().any(|b| *b > 1) {
+            return Err(TensorError("a boolean is stored as 0 or 1".into()));
+        }
+        // Complex numbers align like their parts.
+        let align = dtype.part().unwrap_or(dtype).size().next_power_of_two();
+        if bytes.as_ptr().align_offset(align) != 0 {
+            return Err(TensorError(format!(
+                "the memory is not aligned to {align} bytes, as {dtype} needs"
+            )));
+        }
+        let len = bytes.len();
+        let start = std::ptr::NonNull::from(bytes).cast();
+        // SAFETY: the caller lends the memory, as this function demands.
+        let lent = unsafe { Foreign::new(start, len) };
+        Ok(Tensor::over(dtype, shape, Buffer::Foreign(lent)))
+    }
+
     /// A tensor with these values, row-major.
     ///
     /// # Errors
@@ -170,6 +212,13 @@ impl Tensor {
     pub fn reals(&self) -> Option<Vec<f64>> {
         let t = super::ops::cast(self, DType::F64).ok()?;
         t.values()
+    }
+
+    /// Where the first element lies in memory.
+    #[cfg(feature = "python")]
+    pub(crate) fn start(&self) -> *const u8 {
+        let start = self.offset * self.dtype.size();
+        self.buffer.bytes()[start..].as_ptr()
     }
 
     /// Where the values lie in memory: equal before and after a run for a state updated in place.
@@ -372,8 +421,8 @@ impl Tensor {
 
     /// Memory of its own, so that it can be written; a copy only where it is shared.
     pub(crate) fn make_unique(&mut self) -> OpResult<()> {
-        let own = self.is_contiguous()
-            && Arc::get_mut(&mut self.buffer).is_some_and(|b| matches!(b, Buffer::Owned { .. }));
+        let own =
+            self.is_contiguous() && Arc::get_mut(&mut self.buffer).is_some_and(|b| b.is_writable());
         if !own {
             let mut out = Tensor::alloc(self.dtype, &self.dims)?;
             self.copy_into(out.data_mut::<u8>()?);
