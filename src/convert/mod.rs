@@ -8,7 +8,6 @@ mod explain;
 mod interpreter;
 mod outcome;
 pub(crate) mod protocol;
-pub(crate) mod reference;
 mod supervisor;
 
 pub use explain::explain;

@@ -3,6 +3,7 @@
 #[cfg(feature = "embed")]
 pub mod embed;
 mod reading;
+mod reference;
 mod running;
 mod worker;
 

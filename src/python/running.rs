@@ -160,13 +160,16 @@ fn lend(dtype: DType, shape: &[usize], buffer: &PyBuffer<u8>) -> Result<Tensor, 
 /// A result: name, dtype, shape, bytes of its own.
 type Owned = (String, DType, Vec<usize>, Vec<u8>);
 
+/// Bytes of the states that were computed elsewhere.
+type Elsewhere = Vec<Option<Vec<u8>>>;
+
 /// Runs the function and gives up every tensor over the memory that was lent. Returns the outputs and,
 /// for each state that the program computed anew elsewhere, its bytes.
 fn call(
     function: &Function,
     inputs: &[(String, Tensor)],
     mut states: Vec<(&str, Tensor)>,
-) -> PyResult<(Vec<Owned>, Vec<Option<Vec<u8>>>)> {
+) -> PyResult<(Vec<Owned>, Elsewhere)> {
     let lent: Vec<*const u8> = states.iter().map(|(_, t)| t.address()).collect();
     let given: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
     let mut borrowed: Vec<(&str, &mut Tensor)> = states.iter_mut().map(|(n, t)| (*n, t)).collect();

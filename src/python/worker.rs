@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyString;
 
+use super::reference::{self, Stored};
 use crate::convert::protocol::{DescriptorFunction, Event, PythonError, Request, Step};
-use crate::convert::reference::{self, Stored};
 
 /// Serves requests on standard input until it closes, then ends the process.
 pub fn serve(py: Python<'_>) -> io::Result<()> {

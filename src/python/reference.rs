@@ -8,10 +8,10 @@ use safetensors::tensor::TensorView;
 use safetensors::Dtype;
 
 /// Key of the document in the metadata of the file.
-pub const METADATA_KEY: &str = "coreai-audit.trace";
+const METADATA_KEY: &str = "coreai-audit.trace";
 
 /// One tensor of the file.
-pub(crate) struct Stored<'a> {
+pub(super) struct Stored<'a> {
     /// torch's name of the type.
     pub dtype: &'a str,
     /// Extents.
@@ -22,7 +22,7 @@ pub(crate) struct Stored<'a> {
 
 /// Why a trace was not written.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum WriteError {
+pub(super) enum WriteError {
     /// A type without a counterpart.
     #[error("no place for a {0} tensor in a safetensors file")]
     Dtype(String),
@@ -35,7 +35,7 @@ pub(crate) enum WriteError {
 }
 
 /// Writes `document` and its tensors, which go by running number.
-pub(crate) fn write(path: &Path, document: &str, tensors: &[Stored<'_>]) -> Result<(), WriteError> {
+pub(super) fn write(path: &Path, document: &str, tensors: &[Stored<'_>]) -> Result<(), WriteError> {
     let views = tensors
         .iter()
         .enumerate()
