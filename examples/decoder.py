@@ -12,7 +12,7 @@ from torch import nn
 from torch.export import Dim
 from torch.nn import functional as F
 
-LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD_DIM, VOCABULARY, CONTEXT = 2, 64, 4, 2, 16, 256, 128
+LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD_DIM, INTERMEDIATE, VOCABULARY, CONTEXT = 2, 64, 4, 2, 16, 128, 256, 128
 
 
 def rotate(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
@@ -36,9 +36,9 @@ class Layer(nn.Module):
         self.value = nn.Linear(HIDDEN, KV_HEADS * HEAD_DIM, bias=False)
         self.output = nn.Linear(HEADS * HEAD_DIM, HIDDEN, bias=False)
         self.before_mlp = nn.RMSNorm(HIDDEN)
-        self.gate = nn.Linear(HIDDEN, 2 * HIDDEN, bias=False)
-        self.up = nn.Linear(HIDDEN, 2 * HIDDEN, bias=False)
-        self.down = nn.Linear(2 * HIDDEN, HIDDEN, bias=False)
+        self.gate = nn.Linear(HIDDEN, INTERMEDIATE, bias=False)
+        self.up = nn.Linear(HIDDEN, INTERMEDIATE, bias=False)
+        self.down = nn.Linear(INTERMEDIATE, HIDDEN, bias=False)
 
     def forward(
         self,
@@ -96,15 +96,18 @@ def decoder() -> Recipe:
     torch.manual_seed(7)
     new, total = Dim("new", max=CONTEXT), Dim("total", min=3, max=4096)
     context = Dim("context", min=3, max=4096)
-    cache = (LAYERS, 1, KV_HEADS, CONTEXT, HEAD_DIM)
+    # One tensor each for all calls: what a step writes, the next one finds.
+    keys, values = (
+        torch.zeros(LAYERS, 1, KV_HEADS, CONTEXT, HEAD_DIM, dtype=torch.float16) for _ in range(2)
+    )
 
     def call(start: int, count: int) -> tuple[torch.Tensor, ...]:
         """The arguments for ``count`` tokens after ``start`` others."""
         return (
             torch.randint(VOCABULARY, (1, count), dtype=torch.int32),
             torch.arange(start + count, dtype=torch.int32)[None],
-            torch.zeros(cache, dtype=torch.float16),
-            torch.zeros(cache, dtype=torch.float16),
+            keys,
+            values,
         )
 
     return Recipe(

@@ -101,3 +101,94 @@ fn a_step_costs_the_same_whatever_the_capacity() {
         assert!(small < 32 << 10, "{small} bytes");
     }
 }
+
+/// `cache[1][at:at+1] = row` on a cache of two layers, as the converter writes it: a selection over the
+/// whole cache. `MASK` says which layers are selected.
+const LAYERS: &str = r#"module {
+  coreai.graph @main(%s: !coreai.handle<tensor<2x?x16xf32>> {coreai.name = "cache"}, %at: tensor<1xsi32> {coreai.name = "x"}, %row: tensor<1x16xf32> {coreai.name = "y"}) -> (!coreai.token {coreai.name = "cache"}, tensor<1x16xf32> {coreai.name = "sum"}) {
+    %zero = coreai.constant dense<0> : tensor<1xsi32>
+    %axis = coreai.constant dense<0> : tensor<si32>
+    %one = coreai.constant dense<1> : tensor<1xsi32>
+    %ones = coreai.constant dense<1> : tensor<2xsi32>
+    %ones3 = coreai.constant dense<1> : tensor<3xsi32>
+    %width = coreai.constant dense<16> : tensor<1xsi32>
+    %two = coreai.constant dense<2> : tensor<1xui32>
+    %mask = coreai.constant dense<MASK> : tensor<2x1x1xi1>
+    %from = coreai.constant dense<[1, 0, 0]> : tensor<3xsi32>
+    %to = coreai.constant dense<[2, 2147483647, 2147483647]> : tensor<3xsi32>
+    %next = "coreai.add"(%at, %one) : (tensor<1xsi32>, tensor<1xsi32>) -> tensor<1xsi32>
+    %start = "coreai.concat"(%axis, %at, %zero) : (tensor<si32>, tensor<1xsi32>, tensor<1xsi32>) -> tensor<2xsi32>
+    %end = "coreai.concat"(%axis, %next, %width) : (tensor<si32>, tensor<1xsi32>, tensor<1xsi32>) -> tensor<2xsi32>
+    %zeros = "coreai.concat"(%axis, %zero, %zero) : (tensor<si32>, tensor<1xsi32>, tensor<1xsi32>) -> tensor<2xsi32>
+    %t = "coreai.create_token"() : () -> !coreai.token
+    %old, %t1 = "coreai.read_handle"(%s, %t) : (!coreai.handle<tensor<2x?x16xf32>>, !coreai.token) -> (tensor<2x?x16xf32>, !coreai.token)
+    %slab = "coreai.slice"(%old, %from, %to, %ones3) : (tensor<2x?x16xf32>, tensor<3xsi32>, tensor<3xsi32>, tensor<3xsi32>) -> tensor<1x?x16xf32>
+    %layer = "coreai.shrink_dims"(%slab, %zero) : (tensor<1x?x16xf32>, tensor<1xsi32>) -> tensor<?x16xf32>
+    %new = "coreai.slice_update"(%layer, %start, %end, %ones, %row) : (tensor<?x16xf32>, tensor<2xsi32>, tensor<2xsi32>, tensor<2xsi32>, tensor<1x16xf32>) -> tensor<?x16xf32>
+    %wide = "coreai.expand_dims"(%new, %zero) : (tensor<?x16xf32>, tensor<1xsi32>) -> tensor<1x?x16xf32>
+    %both = "coreai.broadcast_in_dims"(%wide, %two, %zero) : (tensor<1x?x16xf32>, tensor<1xui32>, tensor<1xsi32>) -> tensor<2x?x16xf32>
+    %all = "coreai.decomposable.broadcasting_where"(%mask, %both, %old) : (tensor<2x1x1xi1>, tensor<2x?x16xf32>, tensor<2x?x16xf32>) -> tensor<2x?x16xf32>
+    %t2 = "coreai.write_handle"(%s, %all, %t1) : (!coreai.handle<tensor<2x?x16xf32>>, tensor<2x?x16xf32>, !coreai.token) -> !coreai.token
+    %seen = "coreai.slice"(%all, %from, %to, %ones3) : (tensor<2x?x16xf32>, tensor<3xsi32>, tensor<3xsi32>, tensor<3xsi32>) -> tensor<1x?x16xf32>
+    %rows = "coreai.shrink_dims"(%seen, %zero) : (tensor<1x?x16xf32>, tensor<1xsi32>) -> tensor<?x16xf32>
+    %valid = "coreai.slice"(%rows, %zeros, %end, %ones) : (tensor<?x16xf32>, tensor<2xsi32>, tensor<2xsi32>, tensor<2xsi32>) -> tensor<?x16xf32>
+    %sum = "coreai.reduce_sum"(%valid, %zero) : (tensor<?x16xf32>, tensor<1xsi32>) -> tensor<1x16xf32>
+    coreai.output %t2, %sum : !coreai.token, tensor<1x16xf32>
+  }
+}"#;
+
+/// Three steps on a cache of two layers; the bytes the last one allocated, and the cache.
+fn layered(mask: &str, capacity: usize) -> (usize, Vec<f32>) {
+    let module = text::parse(&LAYERS.replace("MASK", mask)).unwrap_or_else(|e| panic!("{e}"));
+    let model = Model::from_module(Path::new("cache"), &module).unwrap_or_else(|e| panic!("{e}"));
+    let function = model.function("main").unwrap();
+    let start: Vec<f32> = (0..2 * capacity * 16).map(|i| (i % 7) as f32).collect();
+    let mut cache = Tensor::from_values(&[2, capacity, 16], &start).unwrap();
+    let mut used = 0;
+    for position in 0..3i32 {
+        let at = Tensor::from_values(&[1], &[position]).unwrap();
+        let row = Tensor::from_values(&[1, 16], &[100.0 + position as f32; 16]).unwrap();
+        let before = BYTES.load(Ordering::Relaxed);
+        function
+            .run(
+                &[("x", &at), ("y", &row)],
+                &mut [("cache", &mut cache)],
+                &mut [],
+            )
+            .unwrap_or_else(|e| panic!("{e}"));
+        used = BYTES.load(Ordering::Relaxed) - before;
+    }
+    (used, cache.values::<f32>().unwrap())
+}
+
+#[test]
+fn a_row_of_one_layer_of_a_stacked_cache_costs_the_same_whatever_the_capacity() {
+    let mask = "[[[false]], [[true]]]";
+    let (small, seen) = layered(mask, 64);
+    let mut expected: Vec<f32> = (0..2 * 64 * 16).map(|i| (i % 7) as f32).collect();
+    for row in 0..3 {
+        expected[(64 + row) * 16..(64 + row + 1) * 16].fill(100.0 + row as f32);
+    }
+    assert_eq!(seen, expected);
+    let (large, _) = layered(mask, 1 << 16);
+    assert_eq!(small, large);
+    assert!(small < 32 << 10, "{small} bytes");
+}
+
+#[test]
+fn another_layer_gets_a_copy_of_this_one_with_the_row() {
+    let (_, seen) = layered("[[[true]], [[false]]]", 64);
+    let start: Vec<f32> = (0..2 * 64 * 16).map(|i| (i % 7) as f32).collect();
+    // Layer 1 is what it was; layer 0 is layer 1 with the last row written.
+    assert_eq!(seen[64 * 16..], start[64 * 16..]);
+    let mut expected = start[64 * 16..].to_vec();
+    expected[2 * 16..3 * 16].fill(102.0);
+    assert_eq!(seen[..64 * 16], expected);
+}
+
+#[test]
+fn a_mask_of_all_layers_gives_all_of_them_the_row() {
+    let (_, seen) = layered("true", 64);
+    assert_eq!(seen[..64 * 16], seen[64 * 16..]);
+    assert_eq!(seen[2 * 16], 102.0);
+}

@@ -21,6 +21,7 @@ mod level;
 mod progress;
 mod run;
 mod snapshot;
+mod steps;
 #[cfg(feature = "python")]
 mod workers;
 

@@ -2,11 +2,13 @@
 
 mod report;
 
+use super::steps::Steps;
 use super::{Context, Exit, Failure, Format, FormatArg};
 use crate::runtime::files::{self, Tensors};
 use crate::runtime::generate::{self, Numbers, Step};
 use crate::runtime::{Function, Model, Port, Tensor};
 use report::{Report, Timing};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -90,6 +92,11 @@ impl Args {
         let mut times = Vec::new();
         let mut last = Vec::new();
         let mut past = 0;
+        let mut progress = Steps::new(
+            u64::from(self.steps),
+            "steps",
+            std::io::stderr().is_terminal(),
+        );
         for i in 0..self.steps {
             let length = if i == 0 { self.prompt as usize } else { 1 };
             let step = self.step(past, length);
@@ -105,7 +112,9 @@ impl Args {
                 saved.extend(last.iter().map(|(n, t)| (format!("{i}/{n}"), t.clone())));
             }
             past += length;
+            progress.tick();
         }
+        drop(progress);
         if let Some(path) = &self.save {
             saved.extend(
                 states
@@ -119,7 +128,11 @@ impl Args {
         let report = Report::new(
             &self.asset,
             function.name(),
-            Timing { load_ms, times },
+            Timing {
+                load_ms,
+                times,
+                peak_memory: peak_memory(),
+            },
             &last,
             &states,
         );
@@ -213,4 +226,13 @@ impl Args {
             .map(|p| Ok((p.name.clone(), one(p, numbers)?)))
             .collect()
     }
+}
+
+/// The most memory this process has had at a time, in bytes, mapped weights that were touched included;
+/// `None` where the system does not tell.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }

@@ -14,6 +14,7 @@ pub use explain::explain;
 #[cfg(feature = "embed")]
 pub(crate) use interpreter::EMBEDDED_PYTHON;
 pub use interpreter::{Interpreter, InterpreterError, Origin, WORKER_ARGUMENT};
+pub(crate) use outcome::bytes;
 pub use outcome::{Failure, FailureKind, Outcome, StageTime, Toolchain};
 pub use protocol::{
     Descriptor, DescriptorFunction, DescriptorPort, Frame, PythonError, Request, Step,

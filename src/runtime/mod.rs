@@ -18,6 +18,7 @@ pub mod generate;
 mod model;
 mod ops;
 mod plan;
+mod rewrite;
 mod tensor;
 
 pub use dtype::{Class, DType};

@@ -133,7 +133,7 @@ impl<'m> Planner<'m> {
 
     /// Plans a graph.
     pub fn graph(&mut self, graph: &Graph) -> OpResult<Plan> {
-        self.body(&graph.body, 0)
+        self.body(&super::rewrite::rewrite(&graph.body), 0)
     }
 
     fn body(&mut self, body: &Body, depth: usize) -> OpResult<Plan> {

@@ -15,6 +15,8 @@ pub struct Timing {
     pub load_ms: f64,
     /// Each step.
     pub times: Vec<f64>,
+    /// The most memory the process had at a time, in bytes.
+    pub peak_memory: Option<u64>,
 }
 
 /// A value, in short.
@@ -43,6 +45,9 @@ pub struct Report {
     /// longer for other reasons, is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     slope_ms_per_step: Option<f64>,
+    /// The most memory the process had at a time, mapped weights that were touched included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_memory_bytes: Option<u64>,
     /// Of the last step.
     outputs: Vec<Value>,
     /// After the last step.
@@ -139,6 +144,7 @@ impl Report {
             }),
             slope_ms_per_step: slope(later),
             step_ms: timing.times,
+            peak_memory_bytes: timing.peak_memory,
             outputs: outputs.iter().map(Value::new).collect(),
             states: states.iter().map(Value::new).collect(),
         }
@@ -173,6 +179,9 @@ impl Report {
         }
         if let Some(slope) = self.slope_ms_per_step {
             write!(out, ", {slope:+.4} ms from step to step")?;
+        }
+        if let Some(peak) = self.peak_memory_bytes {
+            write!(out, "; {} of memory", crate::convert::bytes(peak))?;
         }
         writeln!(out)
     }

@@ -1,0 +1,286 @@
+"""A decode step and a prefill, against coreai-core's interpreter and torch eager, in one run.
+
+    python benches/decode.py small            two layers, hidden 64
+    python benches/decode.py large            a 0.6-billion-parameter shape in float16
+    python benches/decode.py capacity         step time against cache capacity, 512 to 32,768
+
+Needs an environment with torch, coreai-torch and this package built for release. Assets are made from
+random weights and kept in ``--dir``. Times are medians; every figure that matters is a ratio of two
+medians of the same run and the same number of threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+SHAPES: dict[str, dict[str, int]] = {
+    "small": {},
+    "large": {
+        "LAYERS": 28, "HIDDEN": 1024, "HEADS": 16, "KV_HEADS": 8, "HEAD_DIM": 128,
+        "INTERMEDIATE": 3072, "VOCABULARY": 151_936, "CONTEXT": 512,
+    },
+}  # fmt: skip
+#: Tokens in the cache when a step is timed.
+FILLED = 16
+PREFILL = 128
+
+
+def shaped(name: str) -> Any:
+    """The example decoder with the extents of ``name``."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+    import decoder
+
+    for key, value in SHAPES[name].items():
+        setattr(decoder, key, value)
+    return decoder
+
+
+def module(name: str) -> Any:
+    import torch
+
+    torch.manual_seed(7)
+    torch.set_default_dtype(torch.float16)
+    try:
+        return shaped(name).Decoder().eval()
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def make(name: str, path: Path) -> None:
+    """Convert in a process of its own: it needs several times the memory of the weights."""
+    if path.exists():
+        return
+    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import decode; decode.convert({name!r}, {str(path)!r})"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def convert(name: str, path: str) -> None:
+    import torch
+    from coreai_torch import TorchConverter, get_decomp_table
+    from torch.export import Dim
+
+    d = shaped(name)
+    new, total, context = Dim("new", max=256), Dim("total", min=3, max=65536), Dim("context", min=3, max=65536)
+    keys = torch.zeros(d.LAYERS, 1, d.KV_HEADS, d.CONTEXT, d.HEAD_DIM, dtype=torch.float16)
+    args = (
+        torch.zeros(1, 16, dtype=torch.int32),
+        torch.arange(24, dtype=torch.int32)[None],
+        keys,
+        torch.zeros_like(keys),
+    )
+    with torch.no_grad():
+        program = torch.export.export(
+            module(name), args, dynamic_shapes=({1: new}, {1: total}, {3: context}, {3: context})
+        ).run_decompositions(get_decomp_table())
+    converter = TorchConverter().add_exported_program(
+        program,
+        input_names=["input_ids", "position_ids"],
+        output_names=["logits"],
+        state_names=["keyCache", "valueCache"],
+    )
+    temporary = path.replace(".aimodel", ".tmp.aimodel")
+    converter.to_coreai().save_asset(Path(temporary))
+    os.rename(temporary, path)
+
+
+def timed(call: Callable[[], Any], times: int) -> float:
+    """The median of ``times`` calls, in seconds."""
+    call()
+    seen = []
+    for _ in range(times):
+        start = time.perf_counter()
+        call()
+        seen.append(time.perf_counter() - start)
+    return statistics.median(seen)
+
+
+def tokens(count: int, vocabulary: int) -> Any:
+    import numpy as np
+
+    return np.random.default_rng(3).integers(0, vocabulary, (1, count)).astype(np.int32)
+
+
+def positions(total: int) -> Any:
+    import numpy as np
+
+    return np.arange(total, dtype=np.int32)[None]
+
+
+class Ours:
+    """This project's runtime."""
+
+    def __init__(self, path: Path, d: Any, capacity: int, threads: int) -> None:
+        import coreai_audit
+
+        start = time.perf_counter()
+        before = peak()
+        self.main = coreai_audit.Model.load(path, threads=threads).function("main")
+        self.load = time.perf_counter() - start
+        self.load_memory = peak() - before
+        shape = (d.LAYERS, 1, d.KV_HEADS, capacity, d.HEAD_DIM)
+        self.states = self.main.zero_states({"keyCache": shape, "valueCache": shape})
+
+    def __call__(self, ids: Any, total: int) -> Any:
+        return self.main.run({"input_ids": ids, "position_ids": positions(total)}, self.states)["logits"]
+
+
+class Torch:
+    """The module the asset was made from, in eager mode."""
+
+    def __init__(self, name: str, d: Any, capacity: int) -> None:
+        import torch
+
+        self.torch = torch
+        self.module = module(name)
+        shape = (d.LAYERS, 1, d.KV_HEADS, capacity, d.HEAD_DIM)
+        self.caches = [torch.zeros(shape, dtype=torch.float16) for _ in range(2)]
+
+    def __call__(self, ids: Any, total: int) -> Any:
+        torch = self.torch
+        with torch.no_grad():
+            return self.module(torch.from_numpy(ids), torch.from_numpy(positions(total)), *self.caches)
+
+
+class Interpreter:
+    """coreai-core's interpreter."""
+
+    def __init__(self, path: Path, d: Any, capacity: int) -> None:
+        import asyncio
+
+        import numpy as np
+        from coreai.authoring import AIModelAsset
+        from coreai.runtime import NDArray
+
+        self.loop = asyncio.new_event_loop()
+        self.array = NDArray
+        start = time.perf_counter()
+        self.asset = AIModelAsset.load(path).executable()
+        self.model = self.loop.run_until_complete(self.asset.__aenter__())
+        self.load = time.perf_counter() - start
+        self.function = self.model.load_function("main")
+        shape = (d.LAYERS, 1, d.KV_HEADS, capacity, d.HEAD_DIM)
+        self.states = {n: NDArray(np.zeros(shape, np.float16)) for n in ("keyCache", "valueCache")}
+
+    def __call__(self, ids: Any, total: int) -> Any:
+        inputs = {"input_ids": self.array(ids), "position_ids": self.array(positions(total))}
+        return self.loop.run_until_complete(self.function(inputs=inputs, state=self.states))["logits"].numpy()
+
+
+def peak() -> int:
+    """Most memory this process has had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def read_once(path: Path, threads: int, times: int) -> float:
+    """What reading all weights from memory takes: the maximum of every word, on so many threads."""
+    import numpy as np
+
+    words = np.memmap(path / "main.mlirb", dtype=np.uint8, mode="r")
+    words = words[: len(words) // 8 * 8].view(np.uint64)
+    parts = np.array_split(words, threads)
+
+    def read() -> None:
+        workers = [threading.Thread(target=part.max) for part in parts]
+        for w in workers:
+            w.start()
+        for w in workers:
+            w.join()
+
+    return timed(read, times)
+
+
+def compare(name: str, folder: Path, threads: int, steps: int, interpreter: bool) -> dict[str, Any]:
+    """One decode step and one prefill of everything."""
+    import numpy as np
+    import torch
+
+    d = shaped(name)
+    path = folder / f"decode-{name}.aimodel"
+    make(name, path)
+    capacity = d.CONTEXT if name == "large" else 512
+    prompt, token = tokens(FILLED, d.VOCABULARY), tokens(1, d.VOCABULARY)
+    long = tokens(PREFILL, d.VOCABULARY)
+    ours = Ours(path, d, capacity, threads)
+    result: dict[str, Any] = {
+        "model": name, "threads": threads, "load_s": ours.load, "load_memory_mb": ours.load_memory / 1e6,
+    }  # fmt: skip
+    logits = ours(prompt, FILLED)
+    result["ours_step_ms"] = 1e3 * timed(lambda: ours(token, FILLED + 1), steps)
+    result["ours_prefill_ms"] = 1e3 * timed(lambda: ours(long, PREFILL), max(3, steps // 4))
+    if name == "large":
+        result["read_weights_ms"] = 1e3 * read_once(path, threads, 5)
+    peer = Torch(name, d, capacity)
+    best: float | None = None
+    reference = peer(prompt, FILLED)
+    difference = float(np.abs(logits.astype(np.float32) - reference.float().numpy()).max())
+    result["largest_difference"] = difference
+    for count in sorted({1, threads}):
+        torch.set_num_threads(count)
+        took = 1e3 * timed(lambda: peer(token, FILLED + 1), steps)
+        result[f"torch_step_ms_{count}_threads"] = took
+        best = took if best is None else min(best, took)
+        result[f"torch_prefill_ms_{count}_threads"] = 1e3 * timed(lambda: peer(long, PREFILL), max(3, steps // 4))
+    assert best is not None
+    result["torch / ours"] = best / result["ours_step_ms"]
+    if interpreter:
+        other = Interpreter(path, d, capacity)
+        result["interpreter_load_s"] = other.load
+        other(prompt, FILLED)
+        took = []
+        for _ in range(1 if name == "large" else steps):
+            start = time.perf_counter()
+            other(token, FILLED + 1)
+            took.append(time.perf_counter() - start)
+        result["interpreter_step_ms"] = 1e3 * statistics.median(took)
+        result["interpreter / ours"] = result["interpreter_step_ms"] / result["ours_step_ms"]
+    if name == "large":
+        result["ours / reading the weights"] = result["ours_step_ms"] / result["read_weights_ms"]
+    return result
+
+
+def capacities(folder: Path, threads: int, steps: int) -> dict[str, Any]:
+    """The same step in caches of growing capacity."""
+    d = shaped("small")
+    path = folder / "decode-small.aimodel"
+    make("small", path)
+    prompt, token = tokens(FILLED, d.VOCABULARY), tokens(1, d.VOCABULARY)
+    result: dict[str, Any] = {"model": "small", "threads": threads}
+    for capacity in (512, 2048, 8192, 32768):
+        ours = Ours(path, d, capacity, threads)
+        ours(prompt, FILLED)
+        result[f"step_ms_at_{capacity}"] = 1e3 * timed(lambda: ours(token, FILLED + 1), steps)  # noqa: B023
+    result["32768 / 512"] = result["step_ms_at_32768"] / result["step_ms_at_512"]
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["small", "large", "capacity"])
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir()) / "coreai-audit-bench")
+    parser.add_argument("--no-interpreter", action="store_true")
+    arguments = parser.parse_args()
+    arguments.dir.mkdir(parents=True, exist_ok=True)
+    steps = arguments.steps or (10 if arguments.what == "large" else 200)
+    if arguments.what == "capacity":
+        result = capacities(arguments.dir, arguments.threads, steps)
+    else:
+        result = compare(arguments.what, arguments.dir, arguments.threads, steps, not arguments.no_interpreter)
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()

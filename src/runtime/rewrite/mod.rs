@@ -1,0 +1,196 @@
+//! Programs put into forms that run faster, with the same values.
+//!
+//! A rule is one file here and one line in `RULES`. Rules work on a copy of a graph's body before it is
+//! planned; where nothing fits, nothing is copied.
+
+mod layer_update;
+
+use std::borrow::Cow;
+
+use super::constants::constant;
+use super::tensor::Tensor;
+use crate::ir::{Attr, Block, Body, Dense, Element, Op, OpId, Payload, Type, ValueDef, ValueId};
+
+/// A rule: tries to replace what leads to the op at `place` of the entry block.
+type Rule = fn(&Editor<'_>, place: usize) -> Option<Edit>;
+
+const RULES: &[Rule] = &[layer_update::rule];
+
+/// The body with every rule applied where it fits.
+pub(super) fn rewrite(body: &Body) -> Cow<'_, Body> {
+    let mut body = Cow::Borrowed(body);
+    let mut place = 0;
+    while let Some(entry) = body.entry() {
+        if place >= entry.ops.len() {
+            break;
+        }
+        let editor = Editor::new(&body, entry);
+        let edit = RULES.iter().find_map(|rule| rule(&editor, place));
+        match edit {
+            Some(edit) => place = edit.apply(body.to_mut(), place),
+            None => place += 1,
+        }
+    }
+    body
+}
+
+/// What a rule looks at.
+pub(super) struct Editor<'b> {
+    pub body: &'b Body,
+    entry: &'b Block,
+}
+
+/// An op to be added: name, operands, type of the result.
+pub(super) struct NewOp {
+    name: &'static str,
+    operands: Vec<Source>,
+    ty: Type,
+    value: Option<Dense>,
+}
+
+/// An operand of an added op.
+#[derive(Clone, Copy)]
+pub(super) enum Source {
+    /// A value that is there.
+    Old(ValueId),
+    /// The result of the added op at this place.
+    New(usize),
+}
+
+/// Ops that take the place of one op, whose result the last of them computes.
+#[derive(Default)]
+pub(super) struct Edit {
+    ops: Vec<NewOp>,
+    /// Ops that compute nothing any more.
+    dead: Vec<OpId>,
+}
+
+impl<'b> Editor<'b> {
+    fn new(body: &'b Body, entry: &'b Block) -> Editor<'b> {
+        Editor { body, entry }
+    }
+
+    /// The op at a place of the entry block.
+    pub fn op(&self, place: usize) -> &'b Op {
+        self.body.op(self.entry.ops[place])
+    }
+
+    /// The op that computes a value, if it is one of the entry block's with a single result.
+    pub fn source(&self, value: ValueId) -> Option<(OpId, &'b Op)> {
+        match self.body.def(value) {
+            ValueDef::Result { op, .. } => {
+                let found = self.body.op(op);
+                (found.parent.is_none() && found.results.len() == 1).then_some((op, found))
+            }
+            ValueDef::Entry { .. } | ValueDef::BlockArg { .. } => None,
+        }
+    }
+
+    /// How often a value is used, in nested code too.
+    pub fn uses(&self, value: ValueId) -> usize {
+        let of = |op: &Op| op.operands.iter().filter(|v| **v == value).count();
+        self.body.ops.iter().map(of).sum()
+    }
+
+    /// A small constant.
+    pub fn constant(&self, value: ValueId) -> Option<Tensor> {
+        let (_, op) = self.source(value)?;
+        match op.attrs.get("value") {
+            Some(Attr::Dense(d)) if op.is("coreai.constant") => {
+                let small = d.tensor()?.elements()? <= 4096;
+                small.then(|| constant(d).ok()).flatten()
+            }
+            _ => None,
+        }
+    }
+
+    /// The integers of a small constant.
+    pub fn ints(&self, value: ValueId) -> Option<Vec<i64>> {
+        Some(self.constant(value)?.ints().ok()?.into_vec())
+    }
+}
+
+impl Edit {
+    /// Adds an op.
+    pub fn op(&mut self, name: &'static str, operands: Vec<Source>, ty: Type) -> Source {
+        self.ops.push(NewOp {
+            name,
+            operands,
+            ty,
+            value: None,
+        });
+        Source::New(self.ops.len() - 1)
+    }
+
+    /// Adds a constant of 32-bit integers.
+    pub fn ints(&mut self, dims: &[u64], values: &[i32]) -> Source {
+        let ty = Type::tensor(
+            dims.iter().map(|d| Some(*d)).collect::<Vec<_>>(),
+            Element::si(32),
+        );
+        let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.ops.push(NewOp {
+            name: "coreai.constant",
+            operands: Vec::new(),
+            ty: ty.clone(),
+            value: Some(Dense {
+                ty,
+                payload: Payload::from_elements(bytes, 4),
+            }),
+        });
+        Source::New(self.ops.len() - 1)
+    }
+
+    /// Says that an op computes nothing any more.
+    pub fn remove(&mut self, op: OpId) {
+        self.dead.push(op);
+    }
+
+    /// Puts the new ops where the old one was; returns the place behind them.
+    fn apply(self, body: &mut Body, place: usize) -> usize {
+        let Some(entry) = body.region.blocks.first() else {
+            return place + 1;
+        };
+        let old = entry.ops[place];
+        let kept = body.op(old).results.clone();
+        let mut results: Vec<ValueId> = Vec::new();
+        let mut added = Vec::new();
+        let count = self.ops.len();
+        for (i, new) in self.ops.into_iter().enumerate() {
+            let id = OpId(body.ops.len() as u32);
+            let result = match kept.first() {
+                Some(result) if i + 1 == count => *result,
+                _ => body.add_value(new.ty, ValueDef::Result { op: id, index: 0 }),
+            };
+            body.values[result.0 as usize].def = ValueDef::Result { op: id, index: 0 };
+            let mut op = Op::new(new.name);
+            op.operands = new
+                .operands
+                .iter()
+                .map(|s| match s {
+                    Source::Old(v) => *v,
+                    Source::New(i) => results[*i],
+                })
+                .collect();
+            op.results = vec![result];
+            if let Some(value) = new.value {
+                op.attrs.insert("value".into(), Attr::Dense(value));
+            }
+            results.push(result);
+            added.push(id);
+            body.ops.push(op);
+        }
+        // An op that is gone from its block is never planned; without operands it uses nothing.
+        for id in self.dead.iter().chain([&old]) {
+            body.ops[id.0 as usize].operands.clear();
+        }
+        let entry = &mut body.region.blocks[0];
+        let before = entry.ops[..place]
+            .iter()
+            .filter(|id| !self.dead.contains(id))
+            .count();
+        entry.ops.splice(place..=place, added);
+        entry.ops.retain(|id| !self.dead.contains(id));
+        before + count
+    }
+}
