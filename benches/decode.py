@@ -2,6 +2,7 @@
 
     python benches/decode.py small            two layers, hidden 64
     python benches/decode.py large            a 0.6-billion-parameter shape in float16
+    python benches/decode.py packed           that shape with 8 layers, weights of 4 bits in blocks of 32
     python benches/decode.py capacity         step time against cache capacity, 512 to 32,768
 
 Needs an environment with torch, coreai-torch and this package built for release. Assets are made from
@@ -32,6 +33,8 @@ SHAPES: dict[str, dict[str, int]] = {
         "INTERMEDIATE": 3072, "VOCABULARY": 151_936, "CONTEXT": 512,
     },
 }  # fmt: skip
+SHAPES["eight"] = {**SHAPES["large"], "LAYERS": 8}
+SHAPES["packed"] = SHAPES["eight"]
 #: Tokens in the cache when a step is timed.
 FILLED = 16
 PREFILL = 128
@@ -53,9 +56,36 @@ def module(name: str) -> Any:
     torch.manual_seed(7)
     torch.set_default_dtype(torch.float16)
     try:
-        return shaped(name).Decoder().eval()
+        made = shaped(name).Decoder().eval()
     finally:
         torch.set_default_dtype(torch.float32)
+    return packed(made) if name == "packed" else made
+
+
+def packed(made: Any) -> Any:
+    """The module with the weights of every linear layer in 4 bits, a scale for each 32 of a row."""
+    import torch
+    from coreai_torch._compression._intx import IntxTensor
+    from coreai_torch._compression.custom_layers import WeightDequantizeModule
+
+    class Packed(torch.nn.Module):
+        def __init__(self, weight: torch.Tensor) -> None:
+            super().__init__()
+            rows, columns = weight.shape
+            blocks = weight.float().reshape(rows, columns // 32, 32)
+            scale = blocks.abs().amax(-1).clamp(min=1e-6) / 7
+            integers = (blocks / scale[..., None]).round().clamp(-8, 7).to(torch.int8)
+            data = IntxTensor.from_unpacked(integers.reshape(rows, columns), 4)
+            self.weight = WeightDequantizeModule(data, scale.half())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.linear(x, self.weight())
+
+    for parent in list(made.modules()):
+        for key, child in list(parent.named_children()):
+            if isinstance(child, torch.nn.Linear):
+                setattr(parent, key, Packed(child.weight.detach()))
+    return made
 
 
 def make(name: str, path: Path) -> None:
@@ -250,6 +280,33 @@ def compare(name: str, folder: Path, threads: int, steps: int, interpreter: bool
     return result
 
 
+def weights(folder: Path, threads: int, steps: int) -> dict[str, Any]:
+    """The same step with weights of 4 bits and of 16."""
+    import torch
+
+    d = shaped("eight")
+    result: dict[str, Any] = {"threads": threads}
+    prompt, token = tokens(FILLED, d.VOCABULARY), tokens(1, d.VOCABULARY)
+    for name in ("eight", "packed"):
+        path = folder / f"decode-{name}.aimodel"
+        make(name, path)
+        result[f"{name}_bytes"] = (path / "main.mlirb").stat().st_size
+        ours = Ours(path, d, d.CONTEXT, threads)
+        result[f"{name}_load_s"] = ours.load
+        logits = ours(prompt, FILLED)
+        result[f"{name}_step_ms"] = 1e3 * timed(lambda: ours(token, FILLED + 1), steps)  # noqa: B023
+    peer = Torch("packed", d, d.CONTEXT)
+    reference = peer(prompt, FILLED).float().numpy()
+    result["largest_difference"] = float(abs(logits.astype("float32") - reference).max())
+    for count in sorted({1, threads}):
+        torch.set_num_threads(count)
+        result[f"torch_step_ms_{count}_threads"] = 1e3 * timed(lambda: peer(token, FILLED + 1), 3)
+    best = min(v for k, v in result.items() if k.startswith("torch_step"))
+    result["torch / ours"] = best / result["packed_step_ms"]
+    result["4 bits / 16 bits"] = result["packed_step_ms"] / result["eight_step_ms"]
+    return result
+
+
 def capacities(folder: Path, threads: int, steps: int) -> dict[str, Any]:
     """The same step in caches of growing capacity."""
     d = shaped("small")
@@ -267,7 +324,7 @@ def capacities(folder: Path, threads: int, steps: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["small", "large", "capacity"])
+    parser.add_argument("what", choices=["small", "large", "packed", "capacity"])
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir()) / "coreai-audit-bench")
@@ -277,6 +334,8 @@ def main() -> None:
     steps = arguments.steps or (10 if arguments.what == "large" else 200)
     if arguments.what == "capacity":
         result = capacities(arguments.dir, arguments.threads, steps)
+    elif arguments.what == "packed":
+        result = weights(arguments.dir, arguments.threads, steps)
     else:
         result = compare(arguments.what, arguments.dir, arguments.threads, steps, not arguments.no_interpreter)
     print(json.dumps(result, indent=2))

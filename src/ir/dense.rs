@@ -48,6 +48,16 @@ fn unpack(element: Element, count: usize, stored: &[u8]) -> Option<Cow<'_, [u8]>
         && stored.len() <= packed + 2
         && (stored.len() != count || packed == count)
     {
+        if 8 % width == 0 {
+            // Elements do not cross bytes.
+            let each = 8 / width;
+            let parts = |b: &u8| {
+                let b = *b;
+                (0..each).map(move |k| b >> (k * width) & mask)
+            };
+            let all = stored[..packed].iter().flat_map(parts).take(count);
+            return Some(Cow::Owned(all.collect()));
+        }
         let bit = |i: usize| stored[i / 8] >> (i % 8) & 1;
         let one =
             |i: usize| (0..width as usize).fold(0u8, |v, k| v | bit(i * width as usize + k) << k);

@@ -367,6 +367,11 @@ impl Tensor {
         self.view(Dims::new(), Strides::new(), self.offset + i)
     }
 
+    /// The first element, by itself.
+    pub(crate) fn element_at_start(&self) -> Tensor {
+        self.view(Dims::new(), Strides::new(), self.offset)
+    }
+
     /// Row-major values, copied only where they are not.
     pub(crate) fn contiguous(&self) -> OpResult<Tensor> {
         if self.is_contiguous() {

@@ -14,11 +14,11 @@ use crate::runtime::DType;
 
 /// A matrix inside a slice: element `(i, j)` lies at `start + i * rows + j * cols`.
 #[derive(Clone, Copy)]
-struct Matrix<'a, T> {
-    data: &'a [T],
-    start: usize,
-    rows: usize,
-    cols: usize,
+pub(super) struct Matrix<'a, T> {
+    pub data: &'a [T],
+    pub start: usize,
+    pub rows: usize,
+    pub cols: usize,
 }
 
 impl<T> Matrix<'_, T> {
@@ -35,7 +35,7 @@ impl<T> Matrix<'_, T> {
 }
 
 /// `out = a · b`, with `out` row-major.
-fn product<T: num_traits::Float + 'static>(
+pub(super) fn product<T: num_traits::Float + 'static>(
     (m, k, n): (usize, usize, usize),
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
@@ -81,7 +81,7 @@ fn product<T: num_traits::Float + 'static>(
 }
 
 /// How many threads a product of this many multiplications is worth.
-fn threads(work: usize) -> gemm::Parallelism {
+pub(super) fn threads(work: usize) -> gemm::Parallelism {
     // Outside of a pool of the model's own, everything stays on the caller's thread.
     let threads = rayon::current_thread_index().map_or(1, |_| rayon::current_num_threads());
     match threads {
@@ -108,7 +108,7 @@ pub(super) fn plain<T: num_traits::Float + 'static>(
 }
 
 /// Columns of `b` converted at a time: small enough to stay in the cache.
-const BLOCK: usize = 64;
+pub(super) const BLOCK: usize = 64;
 
 /// `out = a · b` for `b` in a half format, widened block by block.
 fn widening<H: Half>(

@@ -11,6 +11,7 @@ mod gather;
 mod interpolate;
 mod layout;
 mod matmul;
+mod packed;
 mod pad;
 mod pool;
 mod range;
@@ -123,6 +124,7 @@ const FAMILIES: &[Family] = &[
     interpolate::OPS,
     layout::OPS,
     matmul::OPS,
+    packed::OPS,
     pad::OPS,
     pool::OPS,
     range::OPS,

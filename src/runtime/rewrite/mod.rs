@@ -4,6 +4,7 @@
 //! planned; where nothing fits, nothing is copied.
 
 mod layer_update;
+mod packed;
 
 use std::borrow::Cow;
 
@@ -14,7 +15,7 @@ use crate::ir::{Attr, Block, Body, Dense, Element, Op, OpId, Payload, Type, Valu
 /// A rule: tries to replace what leads to the op at `place` of the entry block.
 type Rule = fn(&Editor<'_>, place: usize) -> Option<Edit>;
 
-const RULES: &[Rule] = &[layer_update::rule];
+const RULES: &[Rule] = &[layer_update::rule, packed::rule];
 
 /// The body with every rule applied where it fits.
 pub(super) fn rewrite(body: &Body) -> Cow<'_, Body> {
@@ -129,14 +130,19 @@ impl Edit {
             Element::si(32),
         );
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.constant(Dense {
+            ty,
+            payload: Payload::from_elements(bytes, 4),
+        })
+    }
+
+    /// Adds a constant.
+    pub fn constant(&mut self, value: Dense) -> Source {
         self.ops.push(NewOp {
             name: "coreai.constant",
             operands: Vec::new(),
-            ty: ty.clone(),
-            value: Some(Dense {
-                ty,
-                payload: Payload::from_elements(bytes, 4),
-            }),
+            ty: value.ty.clone(),
+            value: Some(value),
         });
         Source::New(self.ops.len() - 1)
     }
