@@ -65,7 +65,6 @@ def module(name: str) -> Any:
 def packed(made: Any) -> Any:
     """The module with the weights of every linear layer in 4 bits, a scale for each 32 of a row."""
     import torch
-    from coreai_torch._compression._intx import IntxTensor
     from coreai_torch._compression.custom_layers import WeightDequantizeModule
 
     class Packed(torch.nn.Module):
@@ -75,8 +74,8 @@ def packed(made: Any) -> Any:
             blocks = weight.float().reshape(rows, columns // 32, 32)
             scale = blocks.abs().amax(-1).clamp(min=1e-6) / 7
             integers = (blocks / scale[..., None]).round().clamp(-8, 7).to(torch.int8)
-            data = IntxTensor.from_unpacked(integers.reshape(rows, columns), 4)
-            self.weight = WeightDequantizeModule(data, scale.half())
+            # The converter sees that 4 bits are enough.
+            self.weight = WeightDequantizeModule(integers.reshape(rows, columns), scale.half())
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.nn.functional.linear(x, self.weight())
