@@ -6,6 +6,7 @@
 //! - [`gate`]: one model from recipe to verdict; [`manifest`]: which models a project has
 //! - [`report`]: findings and how they are shown
 //! - [`convert`]: the worker process that runs PyTorch and the converter, and who watches it
+//! - [`check`]: an asset run against what PyTorch computed
 //! - [`contract`]: the ordered input, state and output contract, and its comparison
 //! - [`runtime`]: execution of assets
 //! - [`asset`]: the `.aimodel` directory and the bytecode inside
@@ -13,6 +14,7 @@
 //! - [`text`]: names from untrusted files, made safe to print
 
 pub mod asset;
+pub mod check;
 pub mod cli;
 pub mod contract;
 pub mod convert;

@@ -221,6 +221,15 @@ impl Tensor {
         self.buffer.bytes()[start..].as_ptr()
     }
 
+    /// The values in another element type, with the runtime's casts: they saturate, floats become
+    /// integers by truncation.
+    ///
+    /// # Errors
+    /// When there is no such cast, or no memory.
+    pub fn cast(&self, to: DType) -> Result<Tensor, TensorError> {
+        super::ops::cast(self, to).map_err(TensorError)
+    }
+
     /// Where the values lie in memory: equal before and after a run for a state updated in place.
     pub fn address(&self) -> *const u8 {
         self.buffer.bytes().as_ptr()

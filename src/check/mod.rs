@@ -1,0 +1,6 @@
+//! The runtime check.
+
+pub mod trace;
+
+#[cfg(test)]
+pub(crate) mod testing;

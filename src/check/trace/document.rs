@@ -1,0 +1,228 @@
+//! The document of a trace.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::Deserialize;
+
+use super::{TraceError, MOST, SCHEMA_VERSION};
+
+// Keys this version does not know are left alone: what a later recorder adds without a new
+// `schema_version` does not change what is read here.
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Document {
+    #[serde(default)]
+    pub toolchain: BTreeMap<String, Option<String>>,
+    pub functions: Vec<Function>,
+    pub runs: Vec<Run>,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    schema_version: u64,
+}
+
+#[derive(Deserialize)]
+struct WithContract {
+    #[serde(default)]
+    contract: Option<serde_json::Value>,
+}
+
+/// An entry point as it was traced.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// Whether the module was in training mode.
+    #[serde(default)]
+    pub training: bool,
+    /// Every registered buffer.
+    #[serde(default)]
+    pub buffers: Vec<Buffer>,
+    /// Every tensor argument.
+    #[serde(default)]
+    pub arguments: Vec<Argument>,
+    /// Arguments that are no tensors.
+    #[serde(default)]
+    pub constants: Vec<Constant>,
+}
+
+/// A registered buffer.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Buffer {
+    /// Qualified name.
+    pub name: String,
+    /// Further qualified names of the same tensor.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// torch's name of the element type.
+    pub dtype: String,
+    /// Extents, outermost first.
+    pub shape: Vec<u64>,
+    /// Whether any call wrote into it.
+    pub written: bool,
+}
+
+impl Buffer {
+    /// The name and the aliases.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.name.as_str()).chain(self.aliases.iter().map(String::as_str))
+    }
+}
+
+/// A tensor argument.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Argument {
+    /// Path into the parameters of `forward`.
+    pub path: String,
+    /// torch's name of the element type.
+    pub dtype: String,
+    /// Whether any call wrote into it.
+    pub written: bool,
+}
+
+/// An argument that is no tensor.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Constant {
+    /// Path into the parameters of `forward`.
+    pub path: String,
+    /// The value, as Python prints it.
+    pub value: String,
+}
+
+/// What a run starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// The values the module was handed over with.
+    Registered,
+    /// Zeros.
+    Zeros,
+}
+
+impl Start {
+    /// The word in reports and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Start::Registered => "registered",
+            Start::Zeros => "zeros",
+        }
+    }
+}
+
+impl std::fmt::Display for Start {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Calls one after the other.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Run {
+    /// What it starts from.
+    pub kind: Start,
+    /// By function and qualified name: every written buffer before the first call.
+    #[serde(default)]
+    pub start: BTreeMap<String, BTreeMap<String, Value>>,
+    /// The calls.
+    pub calls: Vec<Call>,
+}
+
+/// One call.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Call {
+    /// The function.
+    pub function: String,
+    /// Every tensor argument by path, before the call.
+    #[serde(default)]
+    pub inputs: BTreeMap<String, Value>,
+    /// The returned leaves, in order.
+    #[serde(default)]
+    pub outputs: Vec<Returned>,
+    /// Every written buffer after the call, by qualified name.
+    #[serde(default)]
+    pub buffers: BTreeMap<String, Value>,
+    /// Every written argument after the call, by path.
+    #[serde(default)]
+    pub arguments: BTreeMap<String, Value>,
+    /// Whether the call drew random numbers.
+    #[serde(default)]
+    pub random: bool,
+    /// What eager PyTorch said when it refused.
+    #[serde(default)]
+    pub error: Option<String>,
+}
+
+/// A returned leaf: a tensor or a constant.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Returned {
+    /// Path below the return value; empty for a single one.
+    #[serde(default)]
+    pub path: String,
+    /// The tensor.
+    #[serde(default)]
+    pub value: Option<Value>,
+    /// What is no tensor, as Python prints it.
+    #[serde(default)]
+    pub constant: Option<String>,
+}
+
+/// A tensor of the file, and what it is.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Value {
+    /// Its name in the file.
+    pub tensor: String,
+    /// torch's name of the element type.
+    pub dtype: String,
+    /// Extents, outermost first.
+    pub shape: Vec<usize>,
+}
+
+/// The document, and the text of the contract in it.
+pub(super) fn read(path: &Path, text: &str) -> Result<(Document, Option<String>), TraceError> {
+    // The version first: another format has other keys, and the useful thing to say is the version.
+    let Version { schema_version } = parse(path, text)?;
+    if schema_version != u64::from(SCHEMA_VERSION) {
+        return Err(TraceError::file(
+            path,
+            format!(
+                "is a trace of version {schema_version}; this version reads {SCHEMA_VERSION}: record it again"
+            ),
+        ));
+    }
+    let document: Document = parse(path, text)?;
+    let WithContract { contract } = parse(path, text)?;
+    let calls = document.runs.iter().map(|r| r.calls.len()).sum::<usize>();
+    if document.functions.len().max(document.runs.len()).max(calls) > MOST {
+        return Err(TraceError::file(
+            path,
+            format!("has more than {MOST} calls"),
+        ));
+    }
+    let contract = contract.filter(|c| !c.is_null());
+    Ok((document, contract.map(|c| c.to_string())))
+}
+
+fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, TraceError> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let wrong = |key: String, e: serde_json::Error| {
+        let message = e.to_string();
+        let position = format!(" at line {} column {}", e.line(), e.column());
+        TraceError::Document {
+            path: path.into(),
+            line: e.line().max(1),
+            column: e.column(),
+            key,
+            what: message
+                .strip_suffix(&position)
+                .unwrap_or(&message)
+                .to_string(),
+        }
+    };
+    let value = serde_path_to_error::deserialize(&mut json)
+        .map_err(|e| wrong(e.path().to_string(), e.into_inner()))?;
+    json.end().map_err(|e| wrong(String::new(), e))?;
+    Ok(value)
+}

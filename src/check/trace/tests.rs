@@ -1,0 +1,154 @@
+//! Traces, well-formed and hostile.
+
+use super::*;
+use crate::check::testing::{call, Traced};
+use proptest::prelude::*;
+
+fn traced() -> Traced {
+    let mut traced = Traced::new("main");
+    traced.buffer("s", &[2], &[0.0, 0.0]);
+    traced.argument("x");
+    traced.call(
+        call("main")
+            .input("x", &[2], &[1.0, 2.0])
+            .output("", &[2], &[2.0, 4.0])
+            .buffer("s", &[2], &[1.0, 2.0]),
+    );
+    traced
+}
+
+fn error(bytes: &[u8]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.safetensors");
+    std::fs::write(&path, bytes).unwrap();
+    let error = Trace::open(&path).unwrap_err();
+    let text = match std::error::Error::source(&error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    };
+    text.replace(&dir.path().display().to_string(), "DIR")
+}
+
+/// The file of a trace whose document is edited.
+fn edited(edit: impl Fn(String) -> String) -> Vec<u8> {
+    let traced = traced();
+    traced.bytes_with(&edit(traced.document()))
+}
+
+#[test]
+fn what_was_recorded_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = traced().open(dir.path());
+    assert_eq!(trace.functions()[0].buffers[0].name, "s");
+    let run = &trace.runs()[0];
+    assert_eq!((run.kind, run.calls.len()), (Start::Registered, 1));
+    let after = &run.calls[0].buffers["s"];
+    assert_eq!(
+        trace.tensor(after).unwrap().values::<f32>().unwrap(),
+        [1.0, 2.0]
+    );
+    assert!(trace.same(after, &run.calls[0].inputs["x"]));
+    assert!(trace.contract().is_none());
+}
+
+#[test]
+fn a_contract_is_put_in_and_nothing_else_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = traced().open(dir.path());
+    let before = trace.bytes(&trace.runs()[0].calls[0].buffers["s"]).to_vec();
+    let contract = Contract {
+        functions: vec![contract::Function {
+            name: "main".into(),
+            export: Some(contract::Export { strict: true }),
+            inputs: vec![],
+            states: vec![],
+            outputs: vec![],
+        }],
+    };
+    let trace = trace.with_contract(&contract).unwrap();
+    assert_eq!(trace.contract(), Some(&contract));
+    assert_eq!(trace.bytes(&trace.runs()[0].calls[0].buffers["s"]), before);
+}
+
+#[test]
+fn what_is_no_trace_is_told_with_file_and_key() {
+    assert_eq!(error(b""), "DIR/t.safetensors: is empty; expected a trace");
+    assert_eq!(
+        error(b"PK\x03\x04 nothing of the kind"),
+        "DIR/t.safetensors: is no safetensors file: header too large"
+    );
+    let truncated = traced().bytes();
+    assert!(error(&truncated[..truncated.len() - 4])
+        .starts_with("DIR/t.safetensors: is no safetensors file: "));
+    assert_eq!(
+        error(&edited(
+            |d| d.replace("\"schema_version\":1", "\"schema_version\":7")
+        )),
+        "DIR/t.safetensors: is a trace of version 7; this version reads 1: record it again"
+    );
+    assert_eq!(
+        error(&edited(|d| d.replace("\"calls\":[", "\"calls\":[7,"))),
+        "DIR/t.safetensors: document, line 1 column 242, runs[0].calls[0]: invalid type: integer `7`, expected struct Call"
+    );
+    assert_eq!(
+        error(&edited(
+            |d| d.replace("\"tensor\":\"1\"", "\"tensor\":\"99\"")
+        )),
+        "DIR/t.safetensors: runs[0].calls[0].inputs[\"x\"]: there is no tensor \"99\" in the file"
+    );
+    assert_eq!(
+        error(&edited(|d| d.replace("\"registered\"", "\"sideways\""))),
+        "DIR/t.safetensors: document, line 1 column 135, runs[0].kind: unknown variant `sideways`, expected `registered` or `zeros`"
+    );
+}
+
+#[test]
+fn what_the_document_says_of_a_tensor_must_be_so() {
+    let lie = |from: &str, to: &str| error(&edited(|d| d.replacen(from, to, 1)));
+    let shape = lie(
+        "\"shape\":[2],\"tensor\":\"1\"",
+        "\"shape\":[99999999999999],\"tensor\":\"1\"",
+    );
+    assert_eq!(
+        shape,
+        "DIR/t.safetensors: runs[0].calls[0].inputs[\"x\"]: says float32 [99999999999999], which is stored as F32 [99999999999999]; tensor \"1\" is F32 [2]"
+    );
+    let dtype = lie(
+        "\"dtype\":\"float32\",\"shape\":[2],\"tensor\":\"1\"",
+        "\"dtype\":\"qint8\",\"shape\":[2],\"tensor\":\"1\"",
+    );
+    assert_eq!(
+        dtype,
+        "DIR/t.safetensors: runs[0].calls[0].inputs[\"x\"]: \"qint8\" is no dtype of torch's"
+    );
+    let negative = lie(
+        "\"shape\":[2],\"tensor\":\"1\"",
+        "\"shape\":[-2],\"tensor\":\"1\"",
+    );
+    assert!(
+        negative.contains("invalid value: integer `-2`, expected usize"),
+        "{negative}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    /// No byte of the file, changed or cut off, makes the reader panic.
+    #[test]
+    fn damaged_files_are_errors_or_traces(at in 0usize..2000, byte: u8, cut in 0usize..2000) {
+        let mut bytes = traced().bytes();
+        let n = bytes.len();
+        bytes[at % n] = byte;
+        bytes.truncate(n - cut % n);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.safetensors");
+        std::fs::write(&path, &bytes).unwrap();
+        if let Ok(trace) = Trace::open(&path) {
+            for call in trace.runs().iter().flat_map(|r| &r.calls) {
+                for value in call.inputs.values() {
+                    prop_assert!(trace.tensor(value).is_ok());
+                }
+            }
+        }
+    }
+}
