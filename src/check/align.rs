@@ -28,8 +28,8 @@ pub fn align(
         .collect();
     let value = |l: usize| call.outputs[l].value.as_ref();
     let fits = |o: usize, l: usize| value(l).is_some_and(|v| v.shape == outputs[o].1.shape());
-    let in_order = outputs.len() == leaves.len()
-        && leaves.iter().enumerate().all(|(o, l)| fits(o, *l));
+    let in_order =
+        outputs.len() == leaves.len() && leaves.iter().enumerate().all(|(o, l)| fits(o, *l));
     if in_order || outputs.len().saturating_mul(leaves.len()) > MOST_PAIRS {
         return Ok((0..outputs.len()).map(|o| leaves.get(o).copied()).collect());
     }
@@ -41,7 +41,9 @@ pub fn align(
         };
         let earlier = leaves[..at].iter().filter_map(|l| value(*l));
         let states = call.buffers.values().chain(call.arguments.values());
-        earlier.chain(states).any(|other| pair.trace.same(own, other))
+        earlier
+            .chain(states)
+            .any(|other| pair.trace.same(own, other))
     };
     let vanished: Vec<bool> = (0..leaves.len()).map(vanished).collect();
     let mut score = vec![vec![None; leaves.len()]; outputs.len()];
@@ -56,7 +58,10 @@ pub fn align(
             *slot = Some(4 + 4 * i32::from(equal) - i32::from(vanished[l]));
         }
     }
-    Ok(best(&score).into_iter().map(|l| l.map(|l| leaves[l])).collect())
+    Ok(best(&score)
+        .into_iter()
+        .map(|l| l.map(|l| leaves[l]))
+        .collect())
 }
 
 /// The pairing in order with the highest sum.
@@ -95,7 +100,10 @@ mod tests {
         assert_eq!(best(&[vec![Some(4), Some(8)]]), [Some(1)]);
         assert_eq!(best(&[vec![Some(8)], vec![Some(4)]]), [Some(0), None]);
         assert_eq!(best(&[vec![None], vec![Some(4)]]), [None, Some(0)]);
-        assert_eq!(best(&[vec![Some(4), Some(4)], vec![Some(4), Some(8)]]), [Some(0), Some(1)]);
+        assert_eq!(
+            best(&[vec![Some(4), Some(4)], vec![Some(4), Some(8)]]),
+            [Some(0), Some(1)]
+        );
         assert_eq!(best(&[]), Vec::<Option<usize>>::new());
     }
 }

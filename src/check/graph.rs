@@ -105,7 +105,7 @@ pub fn narrows_integers(graph: &Graph) -> bool {
         let (from, to) = (op.operands.first(), op.results.first());
         op.is("coreai.cast")
             && match (from.and_then(|v| int(*v)), to.and_then(|v| int(*v))) {
-                (Some(from), Some(to)) => from > to && to <= 16 && to >= 8,
+                (Some(from), Some(to)) => from > to && (8..=16).contains(&to),
                 _ => false,
             }
     })
@@ -181,13 +181,22 @@ fn partial_write(graph: &Graph, state: &str, op: &Op) -> Option<PartialWrite> {
 /// Whether the interpreter dies of a scatter: one row, which lost its leading axes on the way, of more
 /// than one element.
 fn deadly(body: &Body, op: &Op) -> bool {
-    let dims = |v: Option<&ValueId>| v.and_then(|v| body.ty(*v).as_tensor()).map(|t| t.dims.clone());
-    let (Some(data), Some(indices), Some(updates)) =
-        (dims(op.operands.first()), dims(op.operands.get(1)), dims(op.operands.get(2)))
-    else {
+    let dims = |v: Option<&ValueId>| {
+        v.and_then(|v| body.ty(*v).as_tensor())
+            .map(|t| t.dims.clone())
+    };
+    let (Some(data), Some(indices), Some(updates)) = (
+        dims(op.operands.first()),
+        dims(op.operands.get(1)),
+        dims(op.operands.get(2)),
+    ) else {
         return false;
     };
-    let depth = indices.last().copied().flatten().and_then(|n| usize::try_from(n).ok());
+    let depth = indices
+        .last()
+        .copied()
+        .flatten()
+        .and_then(|n| usize::try_from(n).ok());
     let Some(tail) = depth.and_then(|d| data.get(d..)) else {
         return false;
     };

@@ -99,9 +99,16 @@ pub fn identical(a: &Tensor, b: &Tensor) -> bool {
 ///
 /// # Errors
 /// Where the shapes differ.
-pub fn compare(ours: &Tensor, theirs: &Tensor, tolerance: Tolerance) -> Result<Metrics, Incomparable> {
+pub fn compare(
+    ours: &Tensor,
+    theirs: &Tensor,
+    tolerance: Tolerance,
+) -> Result<Metrics, Incomparable> {
     if ours.shape() != theirs.shape() {
-        return Err(Incomparable::Shape(ours.shape().to_vec(), theirs.shape().to_vec()));
+        return Err(Incomparable::Shape(
+            ours.shape().to_vec(),
+            theirs.shape().to_vec(),
+        ));
     }
     let mut m = Metrics {
         elements: ours.len(),
@@ -143,7 +150,11 @@ pub fn compare(ours: &Tensor, theirs: &Tensor, tolerance: Tolerance) -> Result<M
         m.mse += distance * distance;
         let larger = x.abs().max(y.abs());
         if distance > 0.0 {
-            m.mean_relative += if larger > 0.0 && larger.is_finite() { distance / larger } else { 1.0 };
+            m.mean_relative += if larger > 0.0 && larger.is_finite() {
+                distance / larger
+            } else {
+                1.0
+            };
         }
     }
     let n = a.len().max(1) as f64;
@@ -196,15 +207,35 @@ pub fn is_float(dtype: DType) -> bool {
 mod tests {
     use super::*;
 
-    const LOOSE: Tolerance = Tolerance { atol: 0.1, rtol: 0.0 };
+    const LOOSE: Tolerance = Tolerance {
+        atol: 0.1,
+        rtol: 0.0,
+    };
 
     #[test]
     fn distances_are_those_of_the_textbook() {
         let a = Tensor::from_values(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
         let b = Tensor::from_values(&[2, 2], &[1.0f32, 2.0, 3.0, 2.0]).unwrap();
         let m = compare(&a, &b, LOOSE).unwrap();
-        assert_eq!((m.elements, m.beyond, m.max_abs, m.mae, m.mse, m.mean_relative), (4, 1, 2.0, 0.5, 1.0, 0.125));
-        assert_eq!(m.first, Some(Element { index: vec![1, 1], ours: 4.0, theirs: 2.0 }));
+        assert_eq!(
+            (
+                m.elements,
+                m.beyond,
+                m.max_abs,
+                m.mae,
+                m.mse,
+                m.mean_relative
+            ),
+            (4, 1, 2.0, 0.5, 1.0, 0.125)
+        );
+        assert_eq!(
+            m.first,
+            Some(Element {
+                index: vec![1, 1],
+                ours: 4.0,
+                theirs: 2.0
+            })
+        );
         assert!((m.psnr.unwrap() - 20.0 * 3f64.log10()).abs() < 1e-12);
         assert_eq!(m.top1, None);
     }
@@ -234,6 +265,9 @@ mod tests {
     fn shapes_must_be_equal() {
         let a = Tensor::from_values(&[2], &[1f32, 2.0]).unwrap();
         let b = Tensor::from_values(&[1, 2], &[1f32, 2.0]).unwrap();
-        assert_eq!(compare(&a, &b, LOOSE).unwrap_err().to_string(), "shape [2] against [1, 2]");
+        assert_eq!(
+            compare(&a, &b, LOOSE).unwrap_err().to_string(),
+            "shape [2] against [1, 2]"
+        );
     }
 }

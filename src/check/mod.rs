@@ -1,6 +1,189 @@
-//! The runtime check.
+//! The runtime check: an asset run on our runtime against what PyTorch computed.
+//!
+//! [`check`] binds the ports of an asset to the tensors of a [`Trace`] by their sources, runs every
+//! call with one store of states, and compares each output and each state after each call. What lies
+//! beyond the tolerance is searched for its cause (`faults`), and what a consumer may and may not do
+//! with the states is tried (`protocols`).
 
+mod align;
+mod error;
+mod faults;
+mod graph;
+mod metrics;
+mod numbers;
+mod options;
+mod pair;
+mod parity;
+mod protocols;
+mod report;
+mod rows;
+mod session;
+mod tolerance;
 pub mod trace;
+mod values;
 
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use error::CheckError;
+pub use metrics::{Element, Metrics};
+pub use numbers::number;
+pub use options::{CastPair, Hints, Lost, Options, RandomOp, Tolerances};
+pub use pair::How;
+pub use parity::{PortParity, StepParity};
+pub use protocols::{Kind as ProtocolKind, Protocol, Verdict};
+pub use report::{Binding, Report, RunSummary, SCHEMA_VERSION};
+pub use tolerance::Tolerance;
+pub use trace::{Trace, TraceError};
+
+use std::path::Path;
+
+use crate::asset::{Asset, ReadOptions};
+use crate::contract::{Contract, Role};
+use crate::ir::Module;
+use faults::{Evidence, Told};
+use pair::Pair;
+use parity::{Alignment, Outcome, Stopped};
+use trace::Start;
+
+/// Told how far a check is.
+pub trait Progress {
+    /// A call of a run begins: the call and how many there are, counting from 0.
+    fn call(&mut self, run: Start, call: usize, calls: usize);
+    /// A protocol begins.
+    fn protocol(&mut self, kind: ProtocolKind);
+}
+
+/// Nobody is told.
+impl Progress for () {
+    fn call(&mut self, _: Start, _: usize, _: usize) {}
+    fn protocol(&mut self, _: ProtocolKind) {}
+}
+
+/// Checks the asset in a directory against a trace.
+///
+/// `contract` says what each port is; sources it does not have are taken from the contract in the
+/// trace, from equal names, and from what running shows.
+///
+/// # Errors
+/// When the asset or the trace cannot be used at all. What is wrong with the asset's behaviour is in
+/// the report.
+pub fn check(
+    asset: &Path,
+    contract: &Contract,
+    trace: &Trace,
+    options: &Options,
+) -> Result<Report, CheckError> {
+    check_with(asset, contract, trace, options, &mut ())
+}
+
+/// As [`check`], and tells how far it is.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_with(
+    asset: &Path,
+    contract: &Contract,
+    trace: &Trace,
+    options: &Options,
+    progress: &mut dyn Progress,
+) -> Result<Report, CheckError> {
+    let program = Asset::open(asset)?.program(ReadOptions {
+        definitions: true,
+        locations: false,
+        weights: true,
+    })?;
+    check_module(asset, &program.module, contract, trace, options, progress)
+}
+
+/// As [`check_with`], for a program read before; `path` is for messages.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_module(
+    path: &Path,
+    module: &Module,
+    contract: &Contract,
+    trace: &Trace,
+    options: &Options,
+    progress: &mut dyn Progress,
+) -> Result<Report, CheckError> {
+    let mut pair = Pair::new(path, module, contract, trace, options)?;
+    values::bind(&mut pair)?;
+    let mut alignment = Alignment::new();
+    let mut outcomes: Vec<Outcome<'_>> = Vec::new();
+    for run in trace.runs() {
+        let mut told = |call| progress.call(run.kind, call, run.calls.len());
+        outcomes.push(parity::run(&pair, run, &mut alignment, &mut told)?);
+    }
+    let mut told = Told::default();
+    for outcome in &outcomes {
+        let evidence = Evidence {
+            pair: &pair,
+            outcome,
+            alignment: &alignment,
+        };
+        if outcome.run.kind == Start::Registered {
+            faults::lost_buffers(&evidence, &mut told)?;
+        }
+        // What a run from zeros shows again is told once.
+        faults::explain(&evidence, &mut told)?;
+        if outcome.run.kind == Start::Registered {
+            told.findings.extend(faults::initial_values(&evidence)?);
+            told.findings.extend(faults::misnamed(&evidence)?);
+        }
+    }
+    let mut findings = told.findings;
+    let mut protocols = Vec::new();
+    if let Some(first) = outcomes.first() {
+        let bench = protocols::Bench::new(&pair, first.run, first.done, options.budget);
+        let (ran, found) = protocols::run(&bench, &mut |kind| progress.protocol(kind))?;
+        protocols = ran;
+        findings.extend(found);
+    }
+    findings.sort();
+    findings.dedup();
+    Ok(Report {
+        schema_version: SCHEMA_VERSION,
+        findings,
+        bindings: bindings(&pair),
+        runs: outcomes.iter().map(summary).collect(),
+        parity: outcomes.into_iter().flat_map(|o| o.ports).collect(),
+        protocols,
+        notes: pair.notes,
+    })
+}
+
+fn summary(outcome: &Outcome<'_>) -> RunSummary {
+    RunSummary {
+        kind: outcome.run.kind,
+        calls: outcome.run.calls.len(),
+        compared: outcome.done,
+        stopped: outcome.stopped.as_ref().map(|s| match s {
+            Stopped::Eager(call, said) => format!("PyTorch refuses call {}: {said}", call + 1),
+            Stopped::Ours(call, said) => format!("the asset fails at call {}: {said}", call + 1),
+        }),
+    }
+}
+
+fn bindings(pair: &Pair<'_>) -> Vec<Binding> {
+    let mut all = Vec::new();
+    for function in &pair.functions {
+        let lists = [
+            (Role::Input, &function.inputs),
+            (Role::State, &function.states),
+        ];
+        for (role, list) in lists {
+            all.extend(list.iter().map(|b| Binding {
+                function: function.name.clone(),
+                role,
+                port: b.port.name.clone(),
+                source: b.source.clone(),
+                how: b.how,
+            }));
+        }
+    }
+    all
+}

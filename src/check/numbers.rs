@@ -30,20 +30,20 @@ pub fn number(v: f64) -> String {
     }
 }
 
-/// `0`, `0 and 1`, `0, 2 and 4`, `0 to 7`; long lists are cut.
+/// `0`, `0, 1`, `0, 2, 4`, `0 to 7`; long lists are cut.
 pub fn indices(list: &[usize]) -> String {
     let run = list.windows(2).all(|w| w[1] == w[0] + 1);
     match list {
         [] => "none".into(),
         [only] => only.to_string(),
-        [first, .., last] if run && list.len() > 2 => format!("{first} to {last}"),
+        [first, .., last] if run && list.len() > 4 => format!("{first} to {last}"),
         _ if list.len() > 8 => {
             let head: Vec<String> = list[..8].iter().map(ToString::to_string).collect();
             format!("{} and {} more", head.join(", "), list.len() - 8)
         }
         _ => {
             let all: Vec<String> = list.iter().map(ToString::to_string).collect();
-            crate::text::list(&all)
+            all.join(", ")
         }
     }
 }
@@ -69,10 +69,21 @@ mod tests {
 
     #[test]
     fn numbers_are_short_and_exact_where_they_can_be() {
-        let shown: Vec<String> = [0.3125, 0.30000001, -10000.0, 2.7, 255.0, -0.0, 1e-7, 1.5e20, 123456.78, f64::NAN]
-            .iter()
-            .map(|v| number(*v))
-            .collect();
+        let shown: Vec<String> = [
+            0.3125,
+            0.30000001,
+            -10000.0,
+            2.7,
+            255.0,
+            -0.0,
+            1e-7,
+            1.5e20,
+            123456.78,
+            f64::NAN,
+        ]
+        .iter()
+        .map(|v| number(*v))
+        .collect();
         assert_eq!(
             shown,
             ["0.3125", "0.3", "-10000", "2.7", "255", "0", "1e-7", "1.5e20", "123457", "NaN"]
@@ -83,9 +94,12 @@ mod tests {
     fn lists_of_rows_are_short() {
         assert_eq!(rows(&[]), "no row");
         assert_eq!(rows(&[3]), "row 3");
-        assert_eq!(rows(&[0, 1]), "rows 0 and 1");
-        assert_eq!(rows(&[0, 1, 2, 3]), "rows 0 to 3");
-        assert_eq!(rows(&[0, 3, 7]), "rows 0, 3 and 7");
-        assert_eq!(rows(&[0, 2, 4, 6, 8, 10, 12, 14, 16]), "rows 0, 2, 4, 6, 8, 10, 12, 14 and 1 more");
+        assert_eq!(rows(&[0, 1]), "rows 0, 1");
+        assert_eq!(rows(&[0, 1, 2, 3, 4]), "rows 0 to 4");
+        assert_eq!(rows(&[0, 3, 7]), "rows 0, 3, 7");
+        assert_eq!(
+            rows(&[0, 2, 4, 6, 8, 10, 12, 14, 16]),
+            "rows 0, 2, 4, 6, 8, 10, 12, 14 and 1 more"
+        );
     }
 }

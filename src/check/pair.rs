@@ -73,8 +73,6 @@ pub struct Function<'a> {
 pub struct Pair<'a> {
     /// The program.
     pub module: &'a Module,
-    /// The model.
-    pub model: Model,
     /// Functions that were traced, in the order of the asset.
     pub functions: Vec<Function<'a>>,
     /// The trace.
@@ -108,10 +106,15 @@ impl<'a> Pair<'a> {
             };
             let run = model.function(&name)?;
             let known = [
-                (How::Contract, contract.functions.iter().find(|f| f.name == name)),
+                (
+                    How::Contract,
+                    contract.functions.iter().find(|f| f.name == name),
+                ),
                 (
                     How::Trace,
-                    trace.contract().and_then(|c| c.functions.iter().find(|f| f.name == name)),
+                    trace
+                        .contract()
+                        .and_then(|c| c.functions.iter().find(|f| f.name == name)),
                 ),
             ];
             let mut states = Vec::new();
@@ -165,12 +168,15 @@ impl<'a> Pair<'a> {
             return Err(CheckError::NoFunction {
                 trace: trace.path().into(),
                 traced: trace.functions().iter().map(|f| f.name.clone()).collect(),
-                functions: model.function_names().iter().map(ToString::to_string).collect(),
+                functions: model
+                    .function_names()
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect(),
             });
         }
         Ok(Pair {
             module,
-            model,
             functions,
             trace,
             options,
@@ -180,7 +186,10 @@ impl<'a> Pair<'a> {
 
     /// The function a call of the trace is of.
     pub fn function(&self, traced: &str) -> Option<(usize, &Function<'a>)> {
-        self.functions.iter().enumerate().find(|(_, f)| f.traced.name == traced)
+        self.functions
+            .iter()
+            .enumerate()
+            .find(|(_, f)| f.traced.name == traced)
     }
 
     /// Every state by name, with the first function that has it.
@@ -213,10 +222,12 @@ impl Function<'_> {
 /// The traced function that stands for one of the asset: the one of its name, or the only one for the
 /// only one.
 fn traced_as<'a>(name: &str, model: &Model, trace: &'a Trace) -> Option<&'a trace::Function> {
-    trace.function(name).or_else(|| match (model.function_names().len(), trace.functions()) {
-        (1, [only]) => Some(only),
-        _ => None,
-    })
+    trace
+        .function(name)
+        .or_else(|| match (model.function_names().len(), trace.functions()) {
+            (1, [only]) => Some(only),
+            _ => None,
+        })
 }
 
 /// Names as the exporter makes identifiers of them.
@@ -290,7 +301,9 @@ fn rest(inputs: &mut [Bound], states: &[Bound], traced: &trace::Function) {
         .iter()
         .filter(|a| !taken(&a.path) && !a.written)
         .collect();
-    let open: Vec<usize> = (0..inputs.len()).filter(|i| inputs[*i].source.is_none()).collect();
+    let open: Vec<usize> = (0..inputs.len())
+        .filter(|i| inputs[*i].source.is_none())
+        .collect();
     if open.len() == left.len() {
         for (i, argument) in open.into_iter().zip(left) {
             inputs[i].source = Some(argument_source(argument));
@@ -306,7 +319,8 @@ fn narrowest(module: &Module, graph: &Graph) -> Option<DType> {
         for (_, op) in body.walk().filter(|(_, op)| !op.is("coreai.constant")) {
             for value in &op.results {
                 if let Type::Tensor(t) = body.ty(*value) {
-                    let dtype = DType::from_element(t.element).filter(|d| super::metrics::is_float(*d));
+                    let dtype =
+                        DType::from_element(t.element).filter(|d| super::metrics::is_float(*d));
                     let wider = |d: &DType| found.is_none_or(|f| rank(*d) < rank(f));
                     if let Some(dtype) = dtype.filter(wider) {
                         found = Some(dtype);

@@ -9,7 +9,7 @@ use super::metrics::{compare, Metrics};
 use super::pair::{How, Pair};
 use super::session::{Loss, Session};
 use super::tolerance::Tolerance;
-use super::trace::{Call, Run, Start, Value};
+use super::trace::{Run, Start, Value};
 use super::CheckError;
 use crate::contract::{Role, Source};
 use crate::runtime::{DType, Tensor};
@@ -76,7 +76,10 @@ impl PortParity {
 
     /// The step with the largest distance.
     pub fn worst_step(&self) -> Option<(usize, &Metrics)> {
-        let all = self.steps.iter().filter_map(|s| Some((s.step, s.metrics.as_ref()?)));
+        let all = self
+            .steps
+            .iter()
+            .filter_map(|s| Some((s.step, s.metrics.as_ref()?)));
         all.reduce(|a, b| if b.1.max_abs > a.1.max_abs { b } else { a })
     }
 }
@@ -176,7 +179,14 @@ pub fn run<'t>(
                 leaves
             }
         };
-        compare_step(pair, &mut outcome, &session, ran.function, &ran.outputs, &leaves)?;
+        compare_step(
+            pair,
+            &mut outcome,
+            &session,
+            ran.function,
+            &ran.outputs,
+            &leaves,
+        )?;
         let size = |t: &Tensor| t.len() * t.dtype().size();
         bytes += session.states.values().map(size).sum::<usize>();
         bytes += ran.outputs.iter().map(|(_, t)| size(t)).sum::<usize>();
@@ -214,7 +224,10 @@ fn compare_step(
         push(pair, outcome, function, key, ours, value)?;
     }
     for state in &f.states {
-        let (Some(value), Some(ours)) = (pair.after(call, state), session.states.get(&state.port.name)) else {
+        let (Some(value), Some(ours)) = (
+            pair.after(call, state),
+            session.states.get(&state.port.name),
+        ) else {
             continue;
         };
         let source = state.source.as_ref().map(Source::to_string);
@@ -271,11 +284,6 @@ impl Outcome<'_> {
         self.ports.iter().filter(|p| p.first_beyond().is_some())
     }
 
-    /// The call with this number (from 1).
-    pub fn call(&self, step: usize) -> Option<&Call> {
-        self.run.calls.get(step.checked_sub(1)?)
-    }
-
     /// The values kept of a step (from 1).
     pub fn kept(&self, step: usize) -> Option<&Kept> {
         self.kept.iter().find(|k| k.call + 1 == step)
@@ -287,5 +295,25 @@ impl Outcome<'_> {
             1 => self.start.get(state),
             _ => self.kept(step - 1)?.states.get(state),
         }
+    }
+}
+
+impl PortParity {
+    /// Whether both sides are floats.
+    pub fn is_float(&self) -> bool {
+        let float = |name: &str| name.starts_with("float") || name.starts_with("bfloat");
+        float(self.dtype) && self.torch_dtype.as_deref().is_none_or(float)
+    }
+
+    /// Whether the largest distance grows with every step from the first failing one.
+    pub fn grows(&self) -> bool {
+        let from = self.first_beyond().map_or(usize::MAX, |s| s.step);
+        let later: Vec<f64> = self
+            .steps
+            .iter()
+            .filter(|s| s.step >= from)
+            .filter_map(|s| Some(s.metrics.as_ref()?.max_abs))
+            .collect();
+        later.len() > 1 && later.windows(2).all(|w| w[1] > w[0] * 1.0001)
     }
 }

@@ -6,7 +6,9 @@ use crate::runtime::Tensor;
 /// For each axis, the indices along it at which anything differs between two tensors of one shape;
 /// `None` for tensors of different shape.
 pub fn changed(before: &Tensor, after: &Tensor) -> Option<Vec<Vec<usize>>> {
-    differing(before, after, |a, b| !(a == b || (a.is_nan() && b.is_nan())))
+    differing(before, after, |a, b| {
+        !(a == b || (a.is_nan() && b.is_nan()))
+    })
 }
 
 /// As [`changed`], for whatever counts as different.
@@ -25,7 +27,10 @@ pub fn differing(
         let (a, b) = (reals(before)?, reals(after)?);
         let parts = a.len() / after.len().max(1);
         let mut index = vec![0usize; shape.len()];
-        for (x, y) in a.chunks_exact(parts.max(1)).zip(b.chunks_exact(parts.max(1))) {
+        for (x, y) in a
+            .chunks_exact(parts.max(1))
+            .zip(b.chunks_exact(parts.max(1)))
+        {
             if x.iter().zip(y).any(|(x, y)| differ(*x, *y)) {
                 for (axis, i) in index.iter().enumerate() {
                     hit[axis][*i] = true;
@@ -47,7 +52,10 @@ pub fn differing(
 /// The axis along which only part changed in every step, and most narrowly: the one that counts
 /// positions. `None` where every axis changes as a whole somewhere.
 pub fn partial_axis(shape: &[usize], steps: &[Vec<Vec<usize>>]) -> Option<usize> {
-    let written: Vec<_> = steps.iter().filter(|s| s.iter().any(|a| !a.is_empty())).collect();
+    let written: Vec<_> = steps
+        .iter()
+        .filter(|s| s.iter().any(|a| !a.is_empty()))
+        .collect();
     if written.is_empty() {
         return None;
     }

@@ -74,11 +74,17 @@ impl<'a> Pair<'a> {
                 Some(value) => narrow(&self.trace.tensor(value)?, state.port.dtype)?.0,
                 None => {
                     let dims = state.port.shape.iter().map(|d| d.unwrap_or(1));
-                    let dims: Vec<usize> = dims.map(|d| usize::try_from(d).unwrap_or(usize::MAX)).collect();
+                    let dims: Vec<usize> = dims
+                        .map(|d| usize::try_from(d).unwrap_or(usize::MAX))
+                        .collect();
                     Tensor::zeros(state.port.dtype, &dims)?
                 }
             };
-            if state.source.as_ref().is_some_and(|s| s.kind == SourceKind::Argument) {
+            if state
+                .source
+                .as_ref()
+                .is_some_and(|s| s.kind == SourceKind::Argument)
+            {
                 if let Some(value) = value {
                     session.left.insert(state.port.name.clone(), value.clone());
                 }
@@ -89,7 +95,12 @@ impl<'a> Pair<'a> {
     }
 
     /// What a state holds before the first call.
-    pub fn initial<'r>(&self, run: &'r Run, function: &Function<'_>, state: &Bound) -> Option<&'r Value> {
+    pub fn initial<'r>(
+        &self,
+        run: &'r Run,
+        function: &Function<'_>,
+        state: &Bound,
+    ) -> Option<&'r Value> {
         let source = state.source.as_ref()?;
         match source.kind {
             SourceKind::Buffer => {
@@ -97,7 +108,10 @@ impl<'a> Pair<'a> {
                 source.names().find_map(|n| buffers.get(n))
             }
             SourceKind::Argument => {
-                let first = run.calls.iter().find(|c| c.function == function.traced.name)?;
+                let first = run
+                    .calls
+                    .iter()
+                    .find(|c| c.function == function.traced.name)?;
                 first.inputs.get(&source.name)
             }
         }
@@ -123,7 +137,11 @@ impl<'a> Pair<'a> {
     ) -> Result<Vec<(String, Tensor, Option<Loss>)>, CheckError> {
         let mut inputs = Vec::new();
         for input in &function.inputs {
-            let path = input.source.as_ref().map(|s| s.name.as_str()).unwrap_or_default();
+            let path = input
+                .source
+                .as_ref()
+                .map(|s| s.name.as_str())
+                .unwrap_or_default();
             // Without a value the call fails and says which is missing.
             if let Some(value) = call.inputs.get(path) {
                 let (tensor, loss) = narrow(&self.trace.tensor(value)?, input.port.dtype)?;
@@ -134,16 +152,28 @@ impl<'a> Pair<'a> {
     }
 
     /// Sets the states that this call of the trace brings along as arguments.
-    fn set_arguments(&self, session: &mut Session, function: &Function<'_>, call: &Call) -> Result<(), CheckError> {
+    fn set_arguments(
+        &self,
+        session: &mut Session,
+        function: &Function<'_>,
+        call: &Call,
+    ) -> Result<(), CheckError> {
         for state in &function.states {
-            let Some(source) = state.source.as_ref().filter(|s| s.kind == SourceKind::Argument) else {
+            let Some(source) = state
+                .source
+                .as_ref()
+                .filter(|s| s.kind == SourceKind::Argument)
+            else {
                 continue;
             };
             let Some(given) = call.inputs.get(&source.name) else {
                 continue;
             };
             let name = &state.port.name;
-            let carried = session.left.get(name).is_some_and(|l| self.trace.same(l, given));
+            let carried = session
+                .left
+                .get(name)
+                .is_some_and(|l| self.trace.same(l, given));
             if !carried {
                 let tensor = narrow(&self.trace.tensor(given)?, state.port.dtype)?.0;
                 session.states.insert(name.clone(), tensor);

@@ -26,14 +26,21 @@ impl Tolerance {
 
     /// For a port of dtype `port` whose tensor in PyTorch is `torch`, in a function whose narrowest
     /// float is `narrowest`.
-    pub fn new(asked: Tolerances, port: DType, torch: DType, narrowest: Option<DType>) -> Tolerance {
+    pub fn new(
+        asked: Tolerances,
+        port: DType,
+        torch: DType,
+        narrowest: Option<DType>,
+    ) -> Tolerance {
         let float = |d: DType| matches!(d.class(), Class::Float | Class::Complex);
         if !float(port) && !float(torch) {
             return Tolerance::EXACT;
         }
         let all = [Some(port), Some(torch), narrowest];
         let kinds = all.into_iter().flatten().filter(|d| float(*d));
-        let widest = kinds.map(of).fold((0f64, 0f64), |a, b| (a.0.max(b.0), a.1.max(b.1)));
+        let widest = kinds
+            .map(of)
+            .fold((0f64, 0f64), |a, b| (a.0.max(b.0), a.1.max(b.1)));
         Tolerance {
             atol: asked.atol.unwrap_or(widest.0),
             rtol: asked.rtol.unwrap_or(widest.1),
@@ -62,11 +69,22 @@ mod tests {
 
     #[test]
     fn the_narrowest_type_decides_and_integers_are_exact() {
-        let of = |port, torch, narrowest| Tolerance::new(Tolerances::default(), port, torch, narrowest).at(100.0);
+        let of = |port, torch, narrowest| {
+            Tolerance::new(Tolerances::default(), port, torch, narrowest).at(100.0)
+        };
         assert_eq!(of(DType::I32, DType::I64, Some(DType::F16)), 0.0);
-        assert_eq!(of(DType::F32, DType::F64, None), 0.05001);
-        assert_eq!(of(DType::F32, DType::F32, Some(DType::F16)), 1.001);
-        let asked = Tolerances { atol: Some(0.5), rtol: Some(0.0) };
-        assert_eq!(Tolerance::new(asked, DType::BF16, DType::F32, None).at(100.0), 0.5);
+        assert_eq!(of(DType::F32, DType::F64, None), 1e-5 + 5e-4 * 100.0);
+        assert_eq!(
+            of(DType::F32, DType::F32, Some(DType::F16)),
+            1e-3 + 1e-2 * 100.0
+        );
+        let asked = Tolerances {
+            atol: Some(0.5),
+            rtol: Some(0.0),
+        };
+        assert_eq!(
+            Tolerance::new(asked, DType::BF16, DType::F32, None).at(100.0),
+            0.5
+        );
     }
 }

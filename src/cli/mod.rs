@@ -6,6 +6,7 @@
 //! Results go to standard output, everything meant for a person to standard error. The exit code is
 //! an [`Exit`].
 
+mod check;
 mod completions;
 mod context;
 mod contract;
@@ -74,6 +75,7 @@ commands! {
     Convert => convert,
     Inspect => inspect,
     Run => run,
+    Check => check,
     Contract => contract,
     Diff => diff,
     Snapshot => snapshot,

@@ -98,7 +98,7 @@ fn what_is_no_trace_is_told_with_file_and_key() {
     );
     assert_eq!(
         error(&edited(|d| d.replace("\"registered\"", "\"sideways\""))),
-        "DIR/t.safetensors: document, line 1 column 135, runs[0].kind: unknown variant `sideways`, expected `registered` or `zeros`"
+        "DIR/t.safetensors: document, line 1 column 520, runs[0].kind: unknown variant `sideways`, expected `registered` or `zeros`"
     );
 }
 

@@ -27,10 +27,10 @@ pub fn scatter_nd(
     let (at, inner) = places(t.dims(), indices)?;
     let q = indices.dims()[indices.rank() - 1];
     let lead = &indices.dims()[..indices.rank() - 1];
-    let fits = updates.dtype() == t.dtype()
-        && updates.rank() == lead.len() + t.rank() - q
-        && updates.dims()[..lead.len()] == *lead
-        && updates.dims()[lead.len()..] == t.dims()[q..];
+    // Advanced indexing of one row hands updates over without their leading ones.
+    let several = |d: &&usize| **d != 1;
+    let wanted = lead.iter().chain(&t.dims()[q..]).filter(several);
+    let fits = updates.dtype() == t.dtype() && updates.dims().iter().filter(several).eq(wanted);
     if !fits {
         return Err(format!(
             "updates of {} {} at indices {} into {} {}",

@@ -1,0 +1,349 @@
+//! What changes in PyTorch from call to call and is no state of the asset.
+
+use super::{error, Evidence, Told};
+use crate::check::numbers::number;
+use crate::check::pair::Function;
+use crate::check::parity::PortParity;
+use crate::check::CheckError;
+use crate::contract::{Role, SourceKind};
+use crate::report::Finding;
+use crate::runtime::Tensor;
+use crate::text::{count, list, name};
+
+/// Buffers and arguments whose recorded contents change and which no state of the asset is.
+pub fn lost_buffers(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), CheckError> {
+    let mut seen: Vec<String> = Vec::new();
+    for function in &evidence.pair.functions {
+        let mut lost: Vec<(String, String)> = Vec::new();
+        for buffer in function.traced.buffers.iter().filter(|b| b.written) {
+            let is_state = evidence
+                .pair
+                .functions
+                .iter()
+                .flat_map(|f| &f.states)
+                .any(|s| {
+                    let source = s.source.as_ref();
+                    source.is_some_and(|s| {
+                        s.kind == SourceKind::Buffer
+                            && s.names().any(|n| buffer.names().any(|b| b == n))
+                    })
+                });
+            if is_state || seen.contains(&buffer.name) {
+                continue;
+            }
+            if let Some(change) = change(evidence, function, &buffer.name)? {
+                seen.push(buffer.name.clone());
+                lost.push((buffer.name.clone(), change));
+            }
+        }
+        if lost.is_empty() {
+            continue;
+        }
+        let names: Vec<_> = lost.iter().map(|l| name(&l.0).into_owned()).collect();
+        let states = count(function.states.len(), "state");
+        let verb = if lost.len() == 1 { "changes" } else { "change" };
+        let mut finding = error(
+            "write-lost",
+            format!(
+                "{} {verb} in PyTorch, and the asset has {states}: what is written there is lost",
+                list(&names)
+            ),
+        )
+        .in_function(&function.name)
+        .about(&lost[0].0)
+        .with_evidence(format!(
+            "{states} in the asset, none of which is {}",
+            list(&names)
+        ));
+        for (buffer, change) in lost.iter().take(8) {
+            finding = finding.with_evidence(format!("{}: {change}", name(buffer)));
+        }
+        finding = outputs(evidence, function, finding, told)?;
+        told.findings.push(finding.with_fix(
+            "write the registered buffer in place in forward (copy_, add_, index assignment), in the mode in which it is exported",
+        ));
+    }
+    Ok(())
+}
+
+/// How a buffer's first changing element goes from call to call; `None` where it never changes.
+fn change(
+    evidence: &Evidence<'_, '_>,
+    function: &Function<'_>,
+    buffer: &str,
+) -> Result<Option<String>, CheckError> {
+    let run = evidence.outcome.run;
+    let start = run
+        .start
+        .get(&function.traced.name)
+        .and_then(|s| s.get(buffer));
+    let mut values = Vec::new();
+    values.extend(start);
+    let calls = run
+        .calls
+        .iter()
+        .filter(|c| c.function == function.traced.name);
+    values.extend(calls.filter_map(|c| c.buffers.get(buffer)));
+    let Some(moved) = values
+        .windows(2)
+        .find(|w| !evidence.pair.trace.same(w[0], w[1]))
+    else {
+        return Ok(None);
+    };
+    let read = |v| -> Result<Vec<f64>, CheckError> {
+        Ok(crate::check::metrics::reals(&evidence.pair.trace.tensor(v)?).unwrap_or_default())
+    };
+    let (a, b) = (read(moved[0])?, read(moved[1])?);
+    let Some(at) = a.iter().zip(&b).position(|(a, b)| a != b) else {
+        return Ok(Some("its shape changes".into()));
+    };
+    let mut shown = Vec::new();
+    for value in values.iter().take(5) {
+        shown.extend(read(value)?.get(at).map(|v| number(*v)));
+    }
+    Ok(Some(format!("goes {} in PyTorch", shown.join(", "))))
+}
+
+/// What the outputs show of it, as evidence; explains those that fail.
+fn outputs(
+    evidence: &Evidence<'_, '_>,
+    function: &Function<'_>,
+    mut finding: Finding,
+    told: &mut Told,
+) -> Result<Finding, CheckError> {
+    let failing: Vec<&PortParity> = evidence
+        .open(told)
+        .into_iter()
+        .filter(|p| p.function == function.name)
+        .collect();
+    if failing.is_empty() {
+        return Ok(finding.with_evidence("outputs agree in every step: they cannot show it"));
+    }
+    for port in failing.iter().take(4) {
+        let series = evidence.series(port)?;
+        let from = evidence.failing(port);
+        if let Some((_, ours, theirs)) = series.iter().find(|s| s.0 == from) {
+            finding = finding.with_evidence(format!(
+                "{} is {} at step {from} where PyTorch gives {}",
+                name(&port.port),
+                number(*ours),
+                number(*theirs)
+            ));
+        }
+        finding = finding.with_evidence(format!(
+            "{}: {}; outputs differ from step {from}",
+            name(&port.port),
+            both(&series)
+        ));
+    }
+    failing.iter().for_each(|p| told.explain(p));
+    Ok(finding)
+}
+
+/// `the asset returns 2, 2, 2, PyTorch 2, 3, 3.5`
+fn both(series: &[(usize, f64, f64)]) -> String {
+    let join = |f: &dyn Fn(&(usize, f64, f64)) -> f64| {
+        let all: Vec<String> = series.iter().take(6).map(|s| number(f(s))).collect();
+        all.join(", ")
+    };
+    format!(
+        "the asset returns {}, PyTorch {}",
+        join(&|s| s.1),
+        join(&|s| s.2)
+    )
+}
+
+/// Outputs and states that show a memory which the asset has not.
+pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), CheckError> {
+    unwritten(evidence, told)?;
+    for function in &evidence.pair.functions {
+        let open: Vec<&PortParity> = evidence
+            .open(told)
+            .into_iter()
+            .filter(|p| p.function == function.name)
+            .collect();
+        let Some(first) = open.first() else {
+            continue;
+        };
+        let hints: Vec<(&str, String)> = evidence
+            .pair
+            .options
+            .hints
+            .lost
+            .iter()
+            .filter(|l| l.function == function.name)
+            .map(|l| (l.kind.as_str(), l.name.clone()))
+            .collect();
+        let proof = memory(evidence, function)?;
+        let from = evidence.failing(first);
+        let stateless = function.states.is_empty() && from > 1 && proof.is_none();
+        if hints.is_empty() && proof.is_none() && !stateless {
+            continue;
+        }
+        let finding = remembered(evidence, function, &hints)?;
+        let mut finding = finding.in_function(&function.name).about(&first.port);
+        if let Some((a, b)) = proof {
+            finding = finding.with_evidence(format!(
+                "steps {a} and {b} have equal inputs and equal states in PyTorch, and other results: something else changes from call to call"
+            ));
+        }
+        let finding = outputs(evidence, function, finding, told)?;
+        told.findings.push(finding.with_fix(
+            "register what changes with register_buffer and write it in place in forward",
+        ));
+    }
+    Ok(())
+}
+
+fn remembered(
+    evidence: &Evidence<'_, '_>,
+    function: &Function<'_>,
+    hints: &[(&str, String)],
+) -> Result<Finding, CheckError> {
+    let states = count(function.states.len(), "state");
+    let of = |kind: &str| -> Vec<String> {
+        hints
+            .iter()
+            .filter(|h| h.0 == kind)
+            .map(|h| h.1.clone())
+            .collect()
+    };
+    let (python, parameters) = (of("python"), of("parameter"));
+    let tensors: Vec<String> = hints
+        .iter()
+        .filter(|h| h.0 != "python" && h.0 != "parameter")
+        .map(|h| h.1.clone())
+        .collect();
+    let verb = |n: usize| if n == 1 { "changes" } else { "change" };
+    let returned = evidence
+        .outcome
+        .run
+        .calls
+        .iter()
+        .find(|c| c.function == function.traced.name)
+        .map_or(0, |c| c.outputs.len());
+    let outputs = function.run.outputs().len();
+    Ok(
+        if !parameters.is_empty() || (hints.is_empty() && outputs > returned) {
+            let who = match parameters.is_empty() {
+                true => "a parameter".to_string(),
+                false => list(&parameters),
+            };
+            error(
+                "mutated-parameter",
+                format!("{who} changes in PyTorch and is no state of the asset"),
+            )
+            .with_evidence(format!(
+            "{} for {returned} returned: the lost update appears as an additional output; {states}",
+            count(outputs, "output")
+        ))
+        } else if tensors.is_empty() && !python.is_empty() {
+            error(
+            "python-state-frozen",
+            format!(
+                "{} {} in PyTorch from call to call and is frozen in the asset at its export-time value",
+                list(&python), verb(python.len())
+            ),
+        )
+        } else {
+            let who = match tensors.is_empty() {
+                true => "something".to_string(),
+                false => list(&tensors),
+            };
+            error(
+            "write-lost",
+            format!(
+                "{who} {} in PyTorch from call to call and {}: the asset has {states}",
+                verb(tensors.len().max(1)),
+                if tensors.len() > 1 { "are no states" } else { "is no state" }
+            ),
+        )
+        .with_evidence("a tensor in a list, dictionary, deque, class attribute or plain attribute becomes a constant of export time; export may also leave a fake tensor there, so a reference has to be taken in another process")
+        },
+    )
+}
+
+/// Two steps with equal inputs and equal states before them in PyTorch, and other results.
+fn memory(
+    evidence: &Evidence<'_, '_>,
+    function: &Function<'_>,
+) -> Result<Option<(usize, usize)>, CheckError> {
+    let run = evidence.outcome.run;
+    let trace = evidence.pair.trace;
+    let calls: Vec<usize> = (0..evidence.outcome.done)
+        .filter(|c| run.calls[*c].function == function.traced.name && !run.calls[*c].random)
+        .take(64)
+        .collect();
+    let mut pairs = calls
+        .iter()
+        .flat_map(|b| calls.iter().filter(move |a| *a < b).map(move |a| (*a, *b)));
+    let state = |call: usize, s| match call {
+        0 => evidence.pair.initial(run, function, s),
+        n => run.calls[..n]
+            .iter()
+            .rev()
+            .find_map(|c| evidence.pair.after(c, s)),
+    };
+    let found = pairs.find(|(a, b)| {
+        let (x, y) = (&run.calls[*a], &run.calls[*b]);
+        let inputs = x.inputs.len() == y.inputs.len()
+            && x.inputs
+                .iter()
+                .all(|(n, v)| y.inputs.get(n).is_some_and(|w| trace.same(v, w)));
+        let states = function
+            .states
+            .iter()
+            .all(|s| match (state(*a, s), state(*b, s)) {
+                (Some(v), Some(w)) => trace.same(v, w),
+                _ => false,
+            });
+        let mut returned = x.outputs.iter().zip(&y.outputs);
+        inputs
+            && states
+            && returned.any(|(v, w)| match (&v.value, &w.value) {
+                (Some(v), Some(w)) => !trace.same(v, w),
+                _ => v.constant != w.constant,
+            })
+    });
+    Ok(found.map(|(a, b)| (a + 1, b + 1)))
+}
+
+/// States that PyTorch writes and the asset never does.
+fn unwritten(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), CheckError> {
+    for port in evidence.open(told) {
+        if port.role != Role::State || told.covers(port) {
+            continue;
+        }
+        let mut still = true;
+        for step in port.steps.iter().map(|s| s.step) {
+            let pair = (
+                evidence.outcome.before(step, &port.port),
+                evidence.ours(port, step),
+            );
+            still &= matches!(pair, (Some(a), Some(b)) if same(a, b));
+        }
+        if !still {
+            continue;
+        }
+        let finding = error(
+            "write-lost",
+            format!(
+                "{} is written in PyTorch and never in the asset",
+                port.source
+                    .clone()
+                    .unwrap_or_else(|| name(&port.port).into_owned())
+            ),
+        )
+        .in_function(&port.function)
+        .about(&port.port)
+        .with_evidence(format!("state {}", evidence.shown(port)?))
+        .with_fix("check that the write changes the value and is not folded away");
+        let finding = evidence.consequences(port, finding, told)?;
+        told.findings.push(finding);
+    }
+    Ok(())
+}
+
+fn same(a: &Tensor, b: &Tensor) -> bool {
+    crate::check::metrics::identical(a, b)
+}

@@ -1,0 +1,176 @@
+//! Going back to an earlier position and on from there.
+
+use super::landing::{kind, timelines};
+use super::{alike, finding, parted, Bench, Found, Halt, Outputs, Session, Verdict};
+use crate::check::metrics::is_float;
+use crate::check::trace::Call;
+use crate::ir::How;
+use crate::report::Severity;
+use crate::runtime::{Class, Tensor};
+use crate::text::{count, list, name};
+
+pub(super) const PROVES: &str =
+    "going back to an earlier position and replaying gives the same results: a prefix can be reused";
+
+/// More states than this are not looked at one by one.
+const MOST: usize = 64;
+
+pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
+    let names = bench.state_names();
+    if names.is_empty() || bench.calls.is_empty() {
+        return Ok(Found::nothing("there are no states, or no calls"));
+    }
+    // Back to behind the first call where there are several.
+    let position = 1.min(bench.calls.len() - 1);
+    let mut at = bench.start()?;
+    bench.steps(&mut at, &bench.calls[..position])?;
+    let replayed = &bench.calls[position..];
+    let mut end = at.clone();
+    let usual = bench.steps(&mut end, replayed)?;
+    let gone_on = go_on(bench, &at, replayed)?;
+    let all = replay(bench, &at, &gone_on, &names, replayed, &usual, &end)?;
+    let Some(parting) = all else {
+        return Ok(Found::new(
+            Verdict::Good,
+            format!(
+                "back to position {position} and replayed: {} as before",
+                count(usual.len(), "step")
+            ),
+        )
+        .must("nothing: states can be rewound by giving earlier positions again"));
+    };
+    let mut lossy = Vec::new();
+    if names.len() <= MOST {
+        for own in &names {
+            if replay(
+                bench,
+                &at,
+                &gone_on,
+                std::slice::from_ref(own),
+                replayed,
+                &usual,
+                &end,
+            )?
+            .is_some()
+            {
+                lossy.push(own.clone());
+            }
+        }
+    }
+    if lossy.is_empty() {
+        lossy.clone_from(&names);
+    }
+    let lines = timelines(bench)?;
+    let why = |own: &String| {
+        let by_rows = lines.iter().any(|l| l.state == *own && l.axis.is_some());
+        let integer = at.states.get(own).is_some_and(|t| !is_float(t.dtype()));
+        let own = name(own);
+        match kind(bench, &own) {
+            Some(How::Shift) => format!("{own} shifts"),
+            _ if by_rows => format!(
+                "{own} is written by rows, and rows beyond the position reach what is computed"
+            ),
+            _ if integer => format!("{own} counts on"),
+            _ => format!("{own} is a running scan"),
+        }
+    };
+    let mut whys: Vec<String> = lossy.iter().map(why).collect();
+    if whys.len() > 6 {
+        let more = whys.len() - 6;
+        whys.truncate(6);
+        whys.push(format!("{more} more likewise"));
+    }
+    let shown = match &parting {
+        Parting::Output(step, output) => format!(
+            "shown by running: back to position {position} and replayed, {} differs from step {}",
+            name(output),
+            position + step + 1
+        ),
+        Parting::State(state) => format!(
+            "shown by running: back to position {position} and replayed, {} ends elsewhere",
+            name(state)
+        ),
+    };
+    let mut found = Found::new(
+        Verdict::Duty,
+        format!("rewind is not lossless: {}", list(&whys)),
+    )
+    .must(
+        "to go back, keep a copy of these states at that position, or compute again from the start",
+    );
+    found.details.push(shown.clone());
+    let told = finding(
+        "no-prefix-reuse",
+        Severity::Advice,
+        format!("{}: rewind is not lossless, and a prefix cannot be reused", whys.join(", ")),
+    )
+    .about(lossy[0].clone())
+    .with_evidence(shown)
+    .with_evidence("a consumer that takes states of fixed shape for key/value caches and rewinds them computes something else, without an error")
+    .with_fix("tell consumers not to rewind these states; keep copies of them where a prefix is to be reused");
+    found.findings.push(told);
+    Ok(found)
+}
+
+enum Parting {
+    Output(usize, String),
+    State(String),
+}
+
+/// The states after going on with other values.
+fn go_on(bench: &Bench<'_, '_>, at: &Session, calls: &[Call]) -> Result<Session, Halt> {
+    let mut session = at.clone();
+    for call in calls {
+        let Some(function) = bench.function(call) else {
+            continue;
+        };
+        let mut inputs = Vec::new();
+        for (port, t, _) in bench.pair.inputs(function, call)? {
+            inputs.push((port, otherwise(&t)?));
+        }
+        if crate::check::session::execute(function, &mut session, &inputs).is_err() {
+            // Other values are refused: the same ones have to do.
+            session = at.clone();
+            bench.steps(&mut session, calls)?;
+            break;
+        }
+    }
+    Ok(session)
+}
+
+/// Other values of the same kind; integers stay, since they may be positions.
+fn otherwise(t: &Tensor) -> Result<Tensor, Halt> {
+    if t.dtype().class() != Class::Float || t.dtype().small_float().is_some() {
+        return Ok(t.clone());
+    }
+    let values = t.reals().unwrap_or_default();
+    let other: Vec<f64> = values.iter().map(|v| v * 1.75 + 0.375).collect();
+    Ok(Tensor::from_values(t.shape(), &other)?.cast(t.dtype())?)
+}
+
+/// Replays from a position with some states as they were left later.
+fn replay(
+    bench: &Bench<'_, '_>,
+    at: &Session,
+    later: &Session,
+    dirty: &[String],
+    calls: &[Call],
+    usual: &[Outputs],
+    end: &Session,
+) -> Result<Option<Parting>, Halt> {
+    let mut session = at.clone();
+    for own in dirty {
+        if let Some(t) = later.states.get(own) {
+            session.states.insert(own.clone(), t.clone());
+        }
+    }
+    for (i, call) in calls.iter().enumerate() {
+        let got = bench.step(&mut session, call)?;
+        if let Some(output) = parted(&usual[i], &got) {
+            return Ok(Some(Parting::Output(i, output)));
+        }
+    }
+    let ends = |(own, t): (&String, &Tensor)| end.states.get(own).is_some_and(|e| !alike(e, t));
+    let mut elsewhere = session.states.iter().filter(|(n, t)| ends((n, t)));
+    Ok(elsewhere.next().map(|(n, _)| Parting::State(n.clone())))
+}
