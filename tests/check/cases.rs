@@ -56,8 +56,15 @@ fn said(report: &Report, id: &str) -> String {
 }
 
 /// Case, errors, warnings, and what the findings of the first of them say.
+type Fault = (
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
 #[rustfmt::skip]
-const FAULTS: &[(&str, &[&str], &[&str], &[&str])] = &[
+const FAULTS: &[Fault] = &[
     ("attention_dropout_disappears", &["randomness-dropped"], &[], &["has no trace in the asset", "the reference is random", "not a numerical error"]),
     ("attention_row_with_nothing_visible", &["values-differ"], &["reads-unwritten-rows"], &["row 0 of y is 0 in PyTorch", "attends to every cache row as if nothing were masked", "query 1 agrees"]),
     ("backward_overlapping_shift", &["eager-refuses"], &[], &["the reference fails at step 1 with an overlap error; no parity can be stated"]),

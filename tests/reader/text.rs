@@ -149,6 +149,7 @@ fn errors_name_line_column_and_what_was_expected() {
         "%0 = coreai.slice_update %x at (%x, %x, %x) : (tensor<2xf32>) to tensor<2xf32>",
         "%x = coreai.exp %x : tensor<2xf32> -> tensor<2xf32>",
         "%0 = coreai.constant dense<[1.0]> : tensor<2xf32>",
+        "%0 = coreai.constant dense<> : tensor<1xf32>",
         "%0 = coreai.constant dense<300> : tensor<si8>",
         "%0 = coreai.constant dense<1> : tensor<si322>",
         "%0 = \"coreai.exp\"(%x) : (tensor<2xf32>) -> tensor<2xq32>",

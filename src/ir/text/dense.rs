@@ -88,7 +88,7 @@ impl<'a> Parser<'a> {
     fn dense_data(&mut self, ty: &TensorType) -> PResult<Payload> {
         let size = ty.element.bytes();
         match self.tok {
-            Tok::Punct(b'>') => Ok(Payload::Elements(Arc::from([]))),
+            Tok::Punct(b'>') if ty.elements() == Some(0) => Ok(Payload::Elements(Arc::from([]))),
             Tok::Ident("__elided__") => {
                 self.advance()?;
                 Ok(Payload::Elided)

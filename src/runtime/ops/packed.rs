@@ -195,7 +195,7 @@ impl<'a> Table<'a> {
 /// `Σ scale[b] · Σ q · x` over the blocks of a row.
 fn blocks_dot(packing: Packing, row: &[u8], x: &[f32], size: usize, scales: &[f32]) -> f32 {
     #[cfg(target_arch = "x86_64")]
-    if size % 32 == 0 && x86::available() {
+    if size.is_multiple_of(32) && x86::available() {
         // SAFETY: `available` has found every feature the functions are compiled for.
         return unsafe {
             match packing {
