@@ -37,7 +37,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     contract: Option<PathBuf>,
 
-    /// Also write the reference trace: what PyTorch computes, for `coreai-audit check`
+    /// Also write the reference trace: what PyTorch computes, for `coreai-audit check`; the asset is
+    /// run against it
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
@@ -94,8 +95,16 @@ impl Args {
             request = request.with_reference(path);
             request.steps = self.steps.or(request.steps);
         }
-        let outcome = supervisor.convert(&request, &mut progress)?;
-        let reading = gate::read(&outcome, &temporary);
+        let mut check = None;
+        let mut outcome = supervisor.convert(&request, &mut progress)?;
+        let mut reading = gate::read(&outcome, &temporary);
+        if let (Some(trace), Some(contract)) = (&self.trace, &reading.contract) {
+            let checked = gate::run(&model, &outcome, contract, &temporary, trace, &mut progress);
+            gate::merge(&mut reading.findings, checked.findings);
+            reading.could_not |= checked.could_not;
+            outcome.stages.extend(checked.time);
+            check = checked.report;
+        }
         let whole = outcome.saved
             && outcome
                 .failure
@@ -114,7 +123,7 @@ impl Args {
         if let (Some(path), Some(contract)) = (&self.contract, &reading.contract) {
             crate::files::write_atomically(path, contract::json(contract).as_bytes())?;
         }
-        self.show(context, &outcome, &reading, whole)?;
+        self.show(context, &outcome, &reading, check.as_ref(), whole)?;
         Ok(if !whole || reading.could_not {
             Exit::Failed
         } else if fails(&reading.findings) {
@@ -129,6 +138,7 @@ impl Args {
         context: &mut Context<'_>,
         outcome: &crate::convert::Outcome,
         reading: &gate::Reading,
+        check: Option<&crate::check::Report>,
         whole: bool,
     ) -> Result<(), Failure> {
         if self.format.format == Format::Json {
@@ -138,6 +148,7 @@ impl Args {
                 "asset": whole.then(|| self.output.display().to_string()),
                 "contract": reading.contract,
                 "findings": reading.findings,
+                "check": check,
                 "stages": outcome.stages,
                 "toolchain": outcome.toolchain,
             });

@@ -16,8 +16,9 @@ use crate::manifest::{is_recipe, Manifest, ManifestError, Model};
 ///
 /// Every model is converted in a worker process, its emitted program is read, the ordered contract of
 /// inputs, states and outputs is joined with the PyTorch buffers and arguments behind it, checked for
-/// anything that got lost on the way, and compared with the accepted snapshot. The table says how each
-/// did; details follow for what needs reading.
+/// anything that got lost on the way, and compared with the accepted snapshot. The asset is then run for
+/// several steps against what PyTorch computed: every output and every state, with what a consumer may do
+/// to the states. The table says how each did; details follow for what needs reading.
 ///
 /// A model without an accepted contract gets a pending one to review; with CI set to true nothing is
 /// ever written, and a missing snapshot is a failure.
@@ -41,9 +42,13 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     snapshots: Option<PathBuf>,
 
-    /// Keep the assets in this folder, as MODEL.aimodel
+    /// Keep the assets in this folder, as MODEL.aimodel, with their reference as MODEL.trace.safetensors
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+
+    /// Do not run the assets against PyTorch
+    #[arg(long)]
+    no_check: bool,
 
     /// Which changes of a contract count [default: the manifest's, then binding]
     #[arg(long, value_enum, value_name = "LEVEL")]
@@ -166,6 +171,7 @@ impl Args {
             ci,
             debug_info: self.worker.debug_info,
             assets,
+            check: !self.no_check,
         })
     }
 }

@@ -42,12 +42,25 @@ pub struct FunctionSignature {
     /// Chains of casts from a floating type to an integer one and back, in the program as exported.
     #[serde(default)]
     pub casts: Vec<CastPair>,
+    /// Ops that draw random numbers, in the program as exported.
+    #[serde(default)]
+    pub random: Vec<RandomOp>,
     /// Buffers and arguments that the exported program writes in place, before decomposition.
     #[serde(default)]
     pub written: Vec<Written>,
     /// Placeholders and outputs, once the program is decomposed.
     #[serde(default)]
     pub program: Option<Program>,
+}
+
+/// An op that draws random numbers.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RandomOp {
+    /// The op, with what makes it random: `scaled_dot_product_attention, dropout_p 0.5`.
+    pub what: String,
+    /// Where the author's code calls it.
+    #[serde(default)]
+    pub site: Option<Site>,
 }
 
 /// A value that goes from a floating type through an integer one back to a floating type.
@@ -278,6 +291,12 @@ impl Placeholder {
 }
 
 impl Site {
+    /// `model.py:12`, where it is known.
+    pub fn place(&self) -> Option<String> {
+        let short = self.file.as_ref()?.rsplit(['/', '\\']).next()?;
+        Some(format!("{short}:{}", self.line?))
+    }
+
     /// `model.py:12: x.mul_(2)`, with the submodule where that says more.
     pub fn describe(&self) -> String {
         let mut text = match (&self.file, self.line) {

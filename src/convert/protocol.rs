@@ -78,6 +78,8 @@ pub enum Step {
     Save,
     /// coreai-core's runtime descriptor is read.
     Describe,
+    /// The asset is run against the reference trace; not in the worker.
+    Check,
 }
 
 impl Step {
@@ -95,6 +97,7 @@ impl Step {
             Step::Print => "print",
             Step::Save => "save",
             Step::Describe => "describe",
+            Step::Check => "check",
         }
     }
 }

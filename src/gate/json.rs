@@ -54,6 +54,7 @@ fn model(report: &ModelReport) -> Value {
         .collect();
     put("accepted", Value::Array(accepted));
     put("contract", json!(report.contract));
+    put("check", json!(report.check));
     put("stages", json!(report.stages));
     put("toolchain", json!(report.toolchain));
     put(

@@ -1,6 +1,7 @@
 //! One model from recipe to verdict: convert, read, join, compare with what was accepted.
 
 mod json;
+mod runtime;
 mod table;
 
 use std::fs;
@@ -8,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::asset;
+use crate::check;
 use crate::contract::agree::{self, OtherFunction, OtherPort};
 use crate::contract::snapshot::{self, Status, Store};
 use crate::contract::{self, Change, Contract};
@@ -20,6 +22,7 @@ use crate::manifest::{Allow, Model};
 use crate::report::{Finding, Severity, Stage};
 
 pub use json::document;
+pub use runtime::{merge, run, trace_path, Checked};
 pub use table::{details, table};
 
 /// What holds for every model of one run.
@@ -33,6 +36,8 @@ pub struct Settings {
     pub debug_info: bool,
     /// Where assets are written.
     pub assets: PathBuf,
+    /// Run every asset against a reference recorded in PyTorch.
+    pub check: bool,
 }
 
 /// How a model did.
@@ -100,6 +105,8 @@ pub struct ModelReport {
     pub findings: Vec<Finding>,
     /// Something could not be done at all.
     pub could_not: bool,
+    /// What running the asset against PyTorch came to.
+    pub check: Option<check::Report>,
     /// Findings that the manifest accepts, with its reasons.
     pub allowed: Vec<(Finding, String)>,
     /// Wall time of the stages.
@@ -162,14 +169,24 @@ pub fn judge(
 ) -> Result<ModelReport, GateError> {
     let target = asset_path(settings, model);
     let temporary = temporary_beside(&target);
-    let request = Request::new(model, &temporary, settings.debug_info);
+    let trace = trace_path(&target);
+    let mut request = Request::new(model, &temporary, settings.debug_info);
+    if settings.check {
+        request = request.with_reference(&trace);
+    }
     let mut outcome = supervisor.convert(&request, progress)?;
     if supervisor.served() > 1 && is_unexplained(&outcome) {
         // An earlier recipe may have left the worker in a state that this model suffers from.
         supervisor.renew();
         outcome = supervisor.convert(&request, progress)?;
     }
-    let reading = read(&outcome, &temporary);
+    let mut reading = read(&outcome, &temporary);
+    let mut checked = Checked::default();
+    if let (true, Some(contract)) = (settings.check, &reading.contract) {
+        checked = run(model, &outcome, contract, &temporary, &trace, progress);
+    }
+    merge(&mut reading.findings, checked.findings);
+    outcome.stages.extend(checked.time);
     let placed = place(&outcome, &temporary, &target);
     let toolchain = outcome.toolchain.clone();
     let mut report = ModelReport {
@@ -178,7 +195,8 @@ pub fn judge(
         contract: reading.contract,
         comparison: Comparison::NotRead,
         findings: reading.findings,
-        could_not: reading.could_not,
+        could_not: reading.could_not || checked.could_not,
+        check: checked.report,
         allowed: Vec::new(),
         stages: outcome.stages,
         toolchain,

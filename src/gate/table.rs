@@ -24,6 +24,7 @@ pub fn table(reports: &[ModelReport], paint: Paint) -> String {
         "functions",
         "states",
         "contract",
+        "run",
         "findings",
         "verdict",
         "time",
@@ -52,6 +53,7 @@ pub fn table(reports: &[ModelReport], paint: Paint) -> String {
                 states
             },
             report.comparison.as_str().replace("not-read", "–"),
+            run_cell(report),
             findings_cell(report),
             report.verdict.as_str().to_owned(),
             format!("{total:.1} s"),
@@ -60,7 +62,7 @@ pub fn table(reports: &[ModelReport], paint: Paint) -> String {
     }
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
-        if [1, 2, 6].contains(&index) {
+        if [1, 2, 7].contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
@@ -83,6 +85,21 @@ pub fn table(reports: &[ModelReport], paint: Paint) -> String {
             painted + "\n"
         })
         .collect()
+}
+
+/// How the asset did against PyTorch.
+fn run_cell(report: &ModelReport) -> String {
+    let Some(check) = &report.check else {
+        return "–".to_owned();
+    };
+    let calls = check.runs.first().map_or(0, |r| r.compared);
+    if check.runs.iter().any(|r| r.stopped.is_some()) {
+        "stopped".to_owned()
+    } else if check.parity_holds() {
+        format!("{} ok", text::count(calls, "call"))
+    } else {
+        "differs".to_owned()
+    }
 }
 
 fn findings_cell(report: &ModelReport) -> String {

@@ -131,6 +131,7 @@ class Session:
             self.sites.append(written)
             facts["written"] = sites.by_qualified_name(program, written)
             facts["casts"] = sites.cast_pairs(program)
+            facts["random"] = sites.random_ops(program)
 
     def decompose(self) -> None:
         """Decompose with the converter's table and read the graph signature."""

@@ -16,6 +16,11 @@ _VIEWS = {
     "unbind", "unflatten", "unfold", "unsqueeze", "view", "view_as", "view_as_real", "movedim",
     "reshape", "flatten", "contiguous", "to",
 }  # fmt: skip
+# Ops that draw random numbers whatever their arguments.
+_RANDOM = {
+    "bernoulli", "bernoulli_", "exponential_", "multinomial", "normal", "normal_", "poisson", "rand", "rand_like",
+    "randint", "randint_like", "randn", "randn_like", "randperm", "uniform_",
+}  # fmt: skip
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n\s*(?P<code>[^\n]*)')
 
 
@@ -94,6 +99,27 @@ def cast_pairs(program: Any) -> list[dict[str, Any]]:
         names = [str(d).removeprefix("torch.") for d in (there[0], back[0], back[1])]
         pairs.append({"from": names[0], "via": names[1], "to": names[2], "site": _site(node)})
     return pairs
+
+
+def random_ops(program: Any) -> list[dict[str, Any]]:
+    """Ops that draw random numbers, dropout among them where it is not switched off."""
+    found = []
+    for node in program.graph.nodes:
+        base = _base(node)
+        if not base:
+            continue
+        what = base if base in _RANDOM else None
+        given = {a.name: v for a, v in zip(node.target._schema.arguments, node.args, strict=False)}
+        given.update(node.kwargs)
+        probability = given.get("dropout_p", given.get("p"))
+        if "dropout" in base or "dropout_p" in given:
+            switched_on = given.get("train", given.get("training", True)) is not False
+            if switched_on and isinstance(probability, (int, float)) and probability > 0:
+                name = "dropout_p" if "dropout_p" in given else "p"
+                what = f"{base}, {name} {probability}"
+        if what is not None:
+            found.append({"what": what, "site": _site(node)})
+    return found
 
 
 def _cast(node: Any) -> tuple[Any, Any] | None:

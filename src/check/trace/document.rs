@@ -130,6 +130,11 @@ pub struct Run {
     pub calls: Vec<Call>,
 }
 
+/// `null` for a map that was not recorded.
+fn or_empty<'de, D: serde::Deserializer<'de>>(d: D) -> Result<BTreeMap<String, Value>, D::Error> {
+    Ok(Option::deserialize(d)?.unwrap_or_default())
+}
+
 /// One call.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Call {
@@ -141,11 +146,12 @@ pub struct Call {
     /// The returned leaves, in order.
     #[serde(default)]
     pub outputs: Vec<Returned>,
-    /// Every written buffer after the call, by qualified name.
-    #[serde(default)]
+    /// Every written buffer after the call, by qualified name; empty where the states are too large to
+    /// be recorded after every call.
+    #[serde(default, deserialize_with = "or_empty")]
     pub buffers: BTreeMap<String, Value>,
-    /// Every written argument after the call, by path.
-    #[serde(default)]
+    /// Every written argument after the call, by path; as `buffers`.
+    #[serde(default, deserialize_with = "or_empty")]
     pub arguments: BTreeMap<String, Value>,
     /// Whether the call drew random numbers.
     #[serde(default)]

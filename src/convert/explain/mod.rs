@@ -116,6 +116,7 @@ fn worker_death(failure: &Failure) -> Finding {
 /// The report's stage for a conversion stage.
 pub(super) fn stage_of(step: Step) -> Stage {
     match step {
+        Step::Check => Stage::Check,
         Step::Start | Step::Recipe | Step::Observe | Step::Reference | Step::Export => {
             Stage::Export
         }

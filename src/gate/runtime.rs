@@ -1,0 +1,220 @@
+//! The converted asset run against the reference that was recorded before its export.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::check::{self, CastPair, Hints, Lost, Options, RandomOp, Tolerances, Trace};
+use crate::contract::{Contract, FunctionSignature, Site};
+use crate::convert::{Outcome, Progress, StageTime, Step};
+use crate::manifest::Model;
+use crate::report::{Finding, Severity, Stage};
+
+/// Where the reference trace of an asset stands: beside it, under its name.
+pub fn trace_path(asset: &Path) -> PathBuf {
+    asset.with_extension("trace.safetensors")
+}
+
+/// What running the asset came to.
+#[derive(Default)]
+pub struct Checked {
+    /// What was measured; absent where nothing could be run.
+    pub report: Option<check::Report>,
+    /// What was found.
+    pub findings: Vec<Finding>,
+    /// The asset could not be run at all.
+    pub could_not: bool,
+    /// How long it took.
+    pub time: Option<StageTime>,
+}
+
+/// Runs a conversion's asset against its reference, and puts the contract into the trace.
+pub fn run(
+    model: &Model,
+    outcome: &Outcome,
+    contract: &Contract,
+    asset: &Path,
+    trace: &Path,
+    progress: &mut dyn Progress,
+) -> Checked {
+    let mut checked = Checked::default();
+    if !outcome.reference {
+        checked.findings.extend(no_reference(outcome));
+        return checked;
+    }
+    if !outcome.saved {
+        return checked;
+    }
+    progress.step(Step::Check);
+    let start = Instant::now();
+    let options = Options {
+        tolerances: Tolerances {
+            atol: model.atol,
+            rtol: model.rtol,
+        },
+        hints: hints(&outcome.functions),
+        ..Options::default()
+    };
+    let result = Trace::open(trace)
+        .and_then(|t| t.with_contract(contract))
+        .map_err(check::CheckError::from)
+        .and_then(|t| check::check_with(asset, contract, &t, &options, &mut Ticks(progress)));
+    match result {
+        Ok(mut report) => {
+            checked.findings = std::mem::take(&mut report.findings);
+            checked.report = Some(report);
+        }
+        Err(error) => {
+            let mut finding = Finding::new(
+                "not-run",
+                Stage::Run,
+                Severity::Error,
+                "the asset cannot be run against its reference",
+            )
+            .with_evidence(error.to_string());
+            let mut cause = std::error::Error::source(&error);
+            while let Some(error) = cause {
+                finding = finding.with_evidence(error.to_string());
+                cause = error.source();
+            }
+            checked.findings.push(finding);
+            checked.could_not = true;
+        }
+    }
+    checked.time = Some(StageTime {
+        stage: Step::Check,
+        seconds: start.elapsed().as_secs_f64(),
+    });
+    checked
+}
+
+/// Signs of life while the asset runs.
+struct Ticks<'p>(&'p mut dyn Progress);
+
+impl check::Progress for Ticks<'_> {
+    fn call(&mut self, _: check::trace::Start, _: usize, _: usize) {
+        self.0.tick();
+    }
+
+    fn protocol(&mut self, _: check::ProtocolKind) {
+        self.0.tick();
+    }
+}
+
+fn no_reference(outcome: &Outcome) -> Option<Finding> {
+    let why = outcome
+        .functions
+        .iter()
+        .find_map(|f| f.no_reference.as_ref())?;
+    Some(
+        Finding::new(
+            "no-reference",
+            Stage::Check,
+            Severity::Advice,
+            "the asset was not run against PyTorch: there is no reference",
+        )
+        .with_evidence(why.clone())
+        .with_fix(
+            "give the recipe a module, or run `coreai-audit check` with a trace recorded elsewhere",
+        ),
+    )
+}
+
+/// What the exported program and the eager calls say of the values.
+fn hints(functions: &[FunctionSignature]) -> Hints {
+    let mut hints = Hints::default();
+    for function in functions {
+        let name = || function.name.clone();
+        hints.casts.extend(function.casts.iter().map(|c| CastPair {
+            function: name(),
+            from: c.from.clone(),
+            via: c.via.clone(),
+            site: place(c.site.as_ref()),
+        }));
+        hints
+            .random
+            .extend(function.random.iter().map(|r| RandomOp {
+                function: name(),
+                what: r.what.clone(),
+                site: place(r.site.as_ref()),
+            }));
+        let changed = function.observed.iter().flat_map(|o| &o.changed);
+        hints.lost.extend(changed.map(|c| Lost {
+            function: name(),
+            kind: match c.kind.as_str() {
+                "attribute" => "tensor".to_owned(),
+                other => other.to_owned(),
+            },
+            name: c.name.clone(),
+        }));
+    }
+    hints
+}
+
+fn place(site: Option<&Site>) -> String {
+    site.and_then(Site::place).unwrap_or_default()
+}
+
+/// Lays what running found beside what reading found: the same thing is told once, with both kinds of
+/// evidence.
+pub fn merge(findings: &mut Vec<Finding>, checked: Vec<Finding>) {
+    for new in checked {
+        let about = |old: &&mut Finding| {
+            old.id == new.id
+                && old.function == new.function
+                && (old.subject == new.subject || old.subject.is_none() || new.subject.is_none())
+        };
+        match findings.iter_mut().find(about) {
+            Some(old) => {
+                let lines = std::iter::once(format!("run against PyTorch: {}", new.message));
+                for line in lines.chain(new.evidence) {
+                    if !old.evidence.contains(&line) {
+                        old.evidence.push(line);
+                    }
+                }
+                old.severity = old.severity.min(new.severity);
+                old.fix = old.fix.take().or(new.fix);
+            }
+            None => findings.push(new),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(id: &'static str, subject: Option<&str>, message: &str) -> Finding {
+        let finding = Finding::new(id, Stage::Check, Severity::Warning, message);
+        match subject {
+            Some(subject) => finding.about(subject),
+            None => finding,
+        }
+    }
+
+    #[test]
+    fn one_fault_that_two_stages_see_is_told_once() {
+        let mut all = vec![finding("write-lost", Some("k"), "k is lost")];
+        let seen = finding("write-lost", Some("k"), "y differs").with_evidence("2 against 3");
+        merge(
+            &mut all,
+            vec![seen, finding("values-differ", None, "y differs")],
+        );
+        let ids: Vec<&str> = all.iter().map(|f| &*f.id).collect();
+        assert_eq!(ids, ["write-lost", "values-differ"]);
+        assert_eq!(all[0].message, "k is lost");
+        assert_eq!(
+            all[0].evidence,
+            ["run against PyTorch: y differs", "2 against 3"]
+        );
+    }
+
+    #[test]
+    fn another_subject_is_another_finding() {
+        let mut all = vec![finding("write-lost", Some("k"), "k is lost")];
+        merge(
+            &mut all,
+            vec![finding("write-lost", Some("v"), "v is lost")],
+        );
+        assert_eq!(all.len(), 2);
+    }
+}
