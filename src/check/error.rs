@@ -25,6 +25,9 @@ pub enum CheckError {
     /// A call of our own making fails.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The vendor's interpreter cannot be consulted.
+    #[error(transparent)]
+    Oracle(#[from] super::oracle::OracleError),
     /// Nothing in the trace belongs to this asset.
     #[error("{}: has calls of {}, and the asset has {}; is it the trace of this model?", trace.display(), list(traced), list(functions))]
     NoFunction {

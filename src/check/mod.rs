@@ -12,6 +12,7 @@ mod graph;
 mod metrics;
 mod numbers;
 mod options;
+mod oracle;
 mod pair;
 mod parity;
 mod protocols;
@@ -31,6 +32,7 @@ pub use error::CheckError;
 pub use metrics::{Element, Metrics};
 pub use numbers::number;
 pub use options::{CastPair, Hints, Lost, Options, RandomOp, Tolerances};
+pub use oracle::{Oracle, OracleError, OraclePort};
 pub use pair::How;
 pub use parity::{PortParity, StepParity};
 pub use protocols::{Kind as ProtocolKind, Protocol, Verdict};
@@ -54,6 +56,8 @@ pub trait Progress {
     fn call(&mut self, run: Start, call: usize, calls: usize);
     /// A protocol begins.
     fn protocol(&mut self, kind: ProtocolKind);
+    /// The vendor's interpreter begins.
+    fn oracle(&mut self) {}
 }
 
 /// Nobody is told.
@@ -143,6 +147,13 @@ pub fn check_module(
         protocols = ran;
         findings.extend(found);
     }
+    let mut oracle = None;
+    if let (Some(python), Some(first)) = (&options.oracle, outcomes.first()) {
+        progress.oracle();
+        let (gave, found) = oracle::consult(path, python, &pair, first, &alignment)?;
+        oracle = Some(gave);
+        findings.extend(found);
+    }
     findings.sort();
     findings.dedup();
     Ok(Report {
@@ -152,6 +163,7 @@ pub fn check_module(
         runs: outcomes.iter().map(summary).collect(),
         parity: outcomes.into_iter().flat_map(|o| o.ports).collect(),
         protocols,
+        oracle,
         notes: pair.notes,
     })
 }

@@ -1,5 +1,6 @@
 //! What a check is told.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,8 @@ pub struct Options {
     pub hints: Hints,
     /// Which protocols to run.
     pub protocols: Vec<Kind>,
+    /// The Python of an environment with coreai-core, whose interpreter runs the calls as well.
+    pub oracle: Option<PathBuf>,
     /// Threads for large products.
     pub threads: usize,
     /// What is left of the protocols after so much time is not run, and says so.
@@ -27,6 +30,7 @@ impl Default for Options {
             tolerances: Tolerances::default(),
             hints: Hints::default(),
             protocols: Kind::ALL.to_vec(),
+            oracle: None,
             threads: 1,
             budget: Duration::from_secs(120),
         }

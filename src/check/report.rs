@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::oracle::Oracle;
 use super::pair::How;
 use super::parity::PortParity;
 use super::protocols::Protocol;
@@ -27,6 +28,9 @@ pub struct Report {
     pub parity: Vec<PortParity>,
     /// What was tried with the states.
     pub protocols: Vec<Protocol>,
+    /// What the vendor's interpreter gave, where it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oracle: Option<Oracle>,
     /// Remarks.
     pub notes: Vec<String>,
 }

@@ -151,13 +151,17 @@ impl<'a> Pair<'a> {
         Ok(inputs)
     }
 
-    /// Sets the states that this call of the trace brings along as arguments.
-    fn set_arguments(
+    /// Sets the states that this call of the trace brings along as arguments; their names.
+    ///
+    /// # Errors
+    /// When a tensor cannot be read.
+    pub fn set_arguments(
         &self,
         session: &mut Session,
         function: &Function<'_>,
         call: &Call,
-    ) -> Result<(), CheckError> {
+    ) -> Result<Vec<String>, CheckError> {
+        let mut set = Vec::new();
         for state in &function.states {
             let Some(source) = state
                 .source
@@ -177,11 +181,12 @@ impl<'a> Pair<'a> {
             if !carried {
                 let tensor = narrow(&self.trace.tensor(given)?, state.port.dtype)?.0;
                 session.states.insert(name.clone(), tensor);
+                set.push(name.clone());
             }
             let after = call.arguments.get(&source.name).unwrap_or(given);
             session.left.insert(name.clone(), after.clone());
         }
-        Ok(())
+        Ok(set)
     }
 
     /// Runs one call of the trace.

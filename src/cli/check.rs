@@ -5,6 +5,7 @@ mod human;
 use super::{Context, Exit, Failure, Format, FormatArg};
 use crate::check::trace::Start;
 use crate::check::{check_with, Options, Progress, ProtocolKind, Report, Tolerances, Trace};
+use crate::convert::Interpreter;
 use crate::load::load;
 use crate::report::fails;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -31,6 +32,7 @@ use std::time::Duration;
     coreai-audit convert model.py:recipe -o model.aimodel --trace model.trace.safetensors\n  \
     coreai-audit check model.aimodel --reference model.trace.safetensors\n  \
     coreai-audit check model.aimodel --reference t.safetensors --protocols poison,rewind\n  \
+    coreai-audit check model.aimodel --reference t.safetensors --oracle --python .venv\n  \
     coreai-audit check model.aimodel --reference t.safetensors --rtol 0.01 --format json | jq .protocols\n\n\
     A value agrees if it lies within ATOL + RTOL * largest magnitude of its tensor in PyTorch. Without\n\
     --atol and --rtol the narrowest float on the way decides: 1e-5 and 5e-4 for float32, 1e-3 and 1e-2\n\
@@ -60,6 +62,14 @@ pub struct Args {
     /// Allowed difference of floats, relative to the largest magnitude of the tensor
     #[arg(long, value_name = "RTOL", value_parser = distance)]
     rtol: Option<f64>,
+
+    /// Run coreai-core's interpreter on the calls as well, in a process of its own, and compare three ways
+    #[arg(long)]
+    oracle: bool,
+
+    /// The Python with coreai-core for --oracle: an interpreter or a virtual environment
+    #[arg(long, value_name = "PATH", requires = "oracle")]
+    python: Option<PathBuf>,
 
     /// Seconds after which protocols that have not begun are left out
     #[arg(
@@ -125,7 +135,7 @@ impl Args {
     pub(super) fn run(self, context: &mut Context<'_>) -> Result<Exit, Failure> {
         let trace = Trace::open(&self.reference)?;
         let contract = load(self.contract.as_deref().unwrap_or(&self.asset))?.contract;
-        let options = self.options();
+        let options = self.options()?;
         let mut progress = Bar::new();
         let report = check_with(&self.asset, &contract, &trace, &options, &mut progress)?;
         drop(progress);
@@ -152,7 +162,7 @@ impl Args {
         Ok(exit)
     }
 
-    fn options(&self) -> Options {
+    fn options(&self) -> Result<Options, Failure> {
         let mut protocols = Vec::new();
         for word in &self.protocols {
             match word {
@@ -161,7 +171,12 @@ impl Args {
                 Selection::One(kind) => protocols.push(*kind),
             }
         }
-        Options {
+        let oracle = match self.oracle {
+            true => Some(Interpreter::find(self.python.as_deref())?.path().to_owned()),
+            false => None,
+        };
+        Ok(Options {
+            oracle,
             tolerances: Tolerances {
                 atol: self.atol,
                 rtol: self.rtol,
@@ -170,7 +185,7 @@ impl Args {
             threads: usize::from(self.threads),
             budget: Duration::from_secs(u64::from(self.budget)),
             ..Options::default()
-        }
+        })
     }
 }
 
@@ -203,6 +218,10 @@ impl Progress for Bar {
 
     fn protocol(&mut self, kind: ProtocolKind) {
         self.say(format!("protocol {kind}"));
+    }
+
+    fn oracle(&mut self) {
+        self.say("the vendor's interpreter".into());
     }
 }
 

@@ -74,3 +74,60 @@ fn what_is_no_trace_exits_with_2_and_says_so() {
         "{err}"
     );
 }
+
+/// A stand-in for the interpreter.
+#[cfg(unix)]
+fn stand_in(script: &str) -> (tempfile::TempDir, String) {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("python");
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let shown = path.display().to_string();
+    (dir, shown)
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interpreter_that_dies_is_a_finding_and_the_check_goes_on() {
+    let script = "echo 'Fatal error: Index 1 is out of bounds' >&2\necho 'ODIE [default]: bye' >&2\nkill -ILL $$";
+    let (_dir, python) = stand_in(script);
+    let (code, out, err) = run(
+        "position_on_the_third_axis_dies",
+        &["--protocols", "none", "--oracle", "--python", &python],
+    );
+    assert_eq!((code, err.as_str()), (1, ""));
+    let told =
+        "error[interpreter-died] main: the vendor's interpreter dies at step 1 with signal 4\n    \
+        Fatal error: Index 1 is out of bounds\n    \
+        our runtime gives PyTorch's values\n";
+    assert!(out.contains(told), "{out}");
+    assert!(
+        out.contains("registered  main y  return value  float32    3/3"),
+        "{out}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interpreter_that_refuses_is_quoted() {
+    let (_dir, python) = stand_in("echo '{\"error\": \"ValueError: no\"}'; exit 1");
+    let (code, out, _) = run(
+        "scalar_position_state",
+        &["--protocols", "none", "--oracle", "--python", &python],
+    );
+    assert_eq!(code, 0);
+    assert!(out.contains("warning[interpreter-refuses] main: the vendor's interpreter refuses step 1: ValueError: no"), "{out}");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_environment_without_the_interpreter_is_exit_code_2() {
+    let (_dir, python) = stand_in("echo '{\"missing\": \"No module named coreai\"}'; exit 1");
+    let (code, _, err) = run(
+        "scalar_position_state",
+        &["--protocols", "none", "--oracle", "--python", &python],
+    );
+    assert_eq!(code, 2);
+    assert!(err.contains("has no coreai-core (No module named coreai); give --python an environment with coreai-core"), "{err}");
+}

@@ -64,6 +64,25 @@ pub fn render(asset: &Path, report: &Report, paint: Paint) -> Result<String, fmt
             writeln!(out, "         a consumer must: {}", text::line(duty))?;
         }
     }
+    if let Some(oracle) = &report.oracle {
+        writeln!(
+            out,
+            "\nthe vendor's interpreter: {}",
+            text::count(oracle.steps, "step")
+        )?;
+        for port in &oracle.ports {
+            writeln!(
+                out,
+                "  {} {}: interpreter = ours {}, interpreter = PyTorch {}, ours = PyTorch {} of {}",
+                text::name(&port.function),
+                text::name(&port.port),
+                port.with_ours,
+                port.with_torch,
+                port.ours_with_torch,
+                text::count(port.steps, "step")
+            )?;
+        }
+    }
     if !report.findings.is_empty() {
         writeln!(out)?;
         render_findings(&mut out, &report.findings, paint)?;
