@@ -164,10 +164,7 @@ fn short(op: &Op) -> &str {
 
 fn partial_write(graph: &Graph, state: &str, op: &Op) -> Option<PartialWrite> {
     let body = &graph.body;
-    let at = match short(op) {
-        "scatter_along_axis" => *op.operands.get(2)?,
-        _ => *op.operands.get(1)?,
-    };
+    let at = *op.operands.get(1)?;
     let (contents, lengths) = provenance(graph, at);
     Some(PartialWrite {
         state: state.into(),

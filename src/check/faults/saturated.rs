@@ -20,6 +20,7 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
             .first_beyond()
             .and_then(|s| s.metrics.as_ref()?.first.clone());
         let (ours, theirs) = first.map_or((0.0, 0.0), |e| (e.ours, e.theirs));
+        let article = if bits == 8 { "an" } else { "a" };
         let what = match port.role {
             Role::State => "state",
             _ => "value",
@@ -35,12 +36,12 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
         .about(&port.port)
         .with_evidence(format!("{} {}", port.role, evidence.shown(port)?))
         .with_evidence(format!(
-            "{}: a scalar added to an {bits}-bit {what} goes through 32 bits and saturates on the way back",
+            "{}: a scalar added to {article} {bits}-bit {what} goes through 32 bits and saturates on the way back",
             port.dtype
         ));
         let finding = evidence.consequences(port, finding, told)?;
         told.findings.push(
-            finding.with_fix("keep the counter in int32, or wrap it in forward: (s + 1) % 256"),
+            finding.with_fix("keep the counter in int32, or wrap it in forward where it must wrap"),
         );
     }
     Ok(())

@@ -251,9 +251,9 @@ impl Job {
                 .map(str::trim)
                 .filter(|l| !l.is_empty() && !l.starts_with("ODIE"))
         };
-        let fatal = said().filter(|l| l.contains("atal error")).last();
+        let fatal = said().rfind(|l| l.contains("atal error"));
         fatal
-            .or_else(|| said().last())
+            .or_else(|| said().next_back())
             .unwrap_or_default()
             .to_string()
     }

@@ -32,12 +32,13 @@ pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
             if let Some(origin) = &reduction.of {
                 told = told.about(origin.name.clone());
             }
-            let gives = gives(bench, &function.name)?;
+            let (gives, first) = gives(bench, &function.name)?;
             told = told.with_evidence(match gives {
                 Some((output, input)) => format!(
                     "our runtime gives {} for {} (the neutral element of the reduction); the interpreter's output is undefined and varies from run to run",
                     name(&input), name(&output)
                 ),
+                None if !first.is_empty() => format!("our runtime gives {first}; the interpreter's output is undefined and varies from run to run"),
                 None => "our runtime gives the neutral element; the interpreter's output is undefined and varies from run to run".into(),
             });
             findings.push(told.with_fix("register the cache with the rows it needs, zero-filled, and reduce over the written ones"));
@@ -57,22 +58,38 @@ pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
     Ok(found)
 }
 
-/// An output that is an input unchanged in the first call.
-fn gives(bench: &Bench<'_, '_>, function: &str) -> Result<Option<(String, String)>, Halt> {
+/// An output and the input that it is unchanged in the first call.
+type Same = Option<(String, String)>;
+
+/// An output that is an input unchanged in the first call; and how the outputs begin.
+fn gives(bench: &Bench<'_, '_>, function: &str) -> Result<(Same, String), Halt> {
     let Some(f) = bench.pair.functions.iter().find(|f| f.name == function) else {
-        return Ok(None);
+        return Ok((None, String::new()));
     };
     let Some(call) = bench.calls.iter().find(|c| c.function == f.traced.name) else {
-        return Ok(None);
+        return Ok((None, String::new()));
     };
     let mut session = bench.start()?;
     let outputs = bench.step(&mut session, call)?;
     let inputs = bench.pair.inputs(f, call)?;
-    Ok(outputs.iter().find_map(|(output, a)| {
+    let same = outputs.iter().find_map(|(output, a)| {
         let same = |b: &crate::runtime::Tensor| {
             a.dtype() == b.dtype() && a.len() == b.len() && a.bytes() == b.bytes()
         };
         let input = inputs.iter().find(|(_, b, _)| same(b))?;
         Some((output.clone(), input.0.clone()))
-    }))
+    });
+    let first: Vec<String> = outputs
+        .iter()
+        .filter_map(|(output, t)| {
+            let value = crate::check::metrics::reals(t)?.first().copied()?;
+            Some(format!(
+                "{} for {}",
+                crate::check::number(value),
+                name(output)
+            ))
+        })
+        .take(3)
+        .collect();
+    Ok((same, first.join(", ")))
 }

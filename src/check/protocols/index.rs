@@ -35,7 +35,7 @@ pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
         let mut told = finding(
             "runtime-index-write",
             Severity::Advice,
-            format!("write position comes from {from}: {shown} is written at a place that only the call decides"),
+            format!("write position comes from {from}: only the call decides where a step writes in {shown}"),
         )
         .in_function(&function.name)
         .about(writes[0].state.clone());

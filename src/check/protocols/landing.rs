@@ -2,6 +2,7 @@
 
 use super::fill::{fill, Fill};
 use super::{Bench, Found, Halt, Verdict};
+use crate::check::graph;
 use crate::check::numbers::rows as row_list;
 use crate::check::rows::{changed, partial_axis};
 use crate::ir::{positional_axis, How};
@@ -79,9 +80,10 @@ pub fn timelines(bench: &Bench<'_, '_>) -> Result<Vec<Timeline>, Halt> {
         let Some(t) = session.states.get(&own) else {
             continue;
         };
-        // A shift moves every row; where neighbours are equal it only looks like less.
-        let shifts = kind(bench, &own) == Some(How::Shift);
-        let axis = partial_axis(t.shape(), &steps).filter(|_| !shifts);
+        // A shift moves every row, and a sum adds to every one; where the values happen to be equal
+        // it only looks like less.
+        let by_rows = by_rows(bench, &own);
+        let axis = partial_axis(t.shape(), &steps).filter(|_| by_rows);
         let written = steps
             .iter()
             .any(|s| s.is_empty() || s.iter().any(|a| !a.is_empty()));
@@ -100,6 +102,19 @@ pub fn timelines(bench: &Bench<'_, '_>) -> Result<Vec<Timeline>, Halt> {
         });
     }
     Ok(lines)
+}
+
+/// Whether the graph writes a state by rows: a slice, a scatter, a mask.
+fn by_rows(bench: &Bench<'_, '_>, state: &str) -> bool {
+    let placed = |f: &crate::check::pair::Function<'_>| {
+        graph::partial_writes(f.graph)
+            .iter()
+            .any(|w| w.state == state)
+    };
+    match kind(bench, state) {
+        Some(how) => how != How::Shift,
+        None => bench.pair.functions.iter().any(placed),
+    }
 }
 
 /// How a state that is written as a whole moves, where the graph shows it.

@@ -4,6 +4,7 @@ use super::landing::{kind, timelines};
 use super::{alike, finding, parted, Bench, Found, Halt, Outputs, Session, Verdict};
 use crate::check::metrics::is_float;
 use crate::check::trace::Call;
+use crate::check::CheckError;
 use crate::ir::How;
 use crate::report::Severity;
 use crate::runtime::{Class, Tensor};
@@ -61,11 +62,19 @@ pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
         lossy.clone_from(&names);
     }
     let lines = timelines(bench)?;
+    let mut one_on = at.clone();
+    bench.step(&mut one_on, &replayed[0])?;
     let why = |own: &String| {
         let by_rows = lines.iter().any(|l| l.state == *own && l.axis.is_some());
         let integer = at.states.get(own).is_some_and(|t| !is_float(t.dtype()));
+        let shifted = at
+            .states
+            .get(own)
+            .zip(one_on.states.get(own))
+            .is_some_and(|(a, b)| shifts(a, b));
         let own = name(own);
         match kind(bench, &own) {
+            _ if shifted => format!("{own} shifts"),
             Some(How::Shift) => format!("{own} shifts"),
             _ if by_rows => format!(
                 "{own} is written by rows, and rows beyond the position reach what is computed"
@@ -84,6 +93,10 @@ pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
         Parting::Output(step, output) => format!(
             "shown by running: back to position {position} and replayed, {} differs from step {}",
             name(output),
+            position + step + 1
+        ),
+        Parting::Fails(step, error) => format!(
+            "shown by running: back to position {position} and replayed, step {} fails: {error}",
             position + step + 1
         ),
         Parting::State(state) => format!(
@@ -113,6 +126,7 @@ pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
 }
 
 enum Parting {
+    Fails(usize, String),
     Output(usize, String),
     State(String),
 }
@@ -165,7 +179,14 @@ fn replay(
         }
     }
     for (i, call) in calls.iter().enumerate() {
-        let got = bench.step(&mut session, call)?;
+        let got = match bench.step(&mut session, call) {
+            Ok(got) => got,
+            // A position that counted on may lie behind the end.
+            Err(Halt::Failed(CheckError::Run(error))) => {
+                return Ok(Some(Parting::Fails(i, error.to_string())));
+            }
+            Err(halt) => return Err(halt),
+        };
         if let Some(output) = parted(&usual[i], &got) {
             return Ok(Some(Parting::Output(i, output)));
         }
@@ -173,4 +194,25 @@ fn replay(
     let ends = |(own, t): (&String, &Tensor)| end.states.get(own).is_some_and(|e| !alike(e, t));
     let mut elsewhere = session.states.iter().filter(|(n, t)| ends((n, t)));
     Ok(elsewhere.next().map(|(n, _)| Parting::State(n.clone())))
+}
+
+/// Whether the second is the first moved by one along an axis, the new row aside.
+fn shifts(before: &Tensor, after: &Tensor) -> bool {
+    let shape = before.shape();
+    if shape != after.shape() {
+        return false;
+    }
+    let (Some(a), Some(b)) = (before.reals(), after.reals()) else {
+        return false;
+    };
+    (0..shape.len()).filter(|d| shape[*d] > 2).any(|axis| {
+        let inner: usize = shape[axis + 1..].iter().product();
+        let row = |i: usize| (i / inner.max(1)) % shape[axis];
+        let on = (0..a.len()).filter(|i| row(*i) + 1 < shape[axis]);
+        let moved_up = on.clone().all(|i| b[i] == a[i + inner]);
+        let moved_down = on.clone().all(|i| b[i + inner] == a[i]);
+        // Equal rows look moved either way.
+        let varied = on.into_iter().any(|i| a[i] != a[i + inner]);
+        varied && (moved_up || moved_down)
+    })
 }
