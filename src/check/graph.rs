@@ -147,7 +147,8 @@ fn content_ops(body: &Body, value: ValueId) -> Vec<&Op> {
                 found.push(op);
                 open.extend(op.operands.first());
             }
-            "reshape" | "expand_dims" | "shrink_dims" | "transpose" | "cast" => {
+            "reshape" | "expand_dims" | "shrink_dims" | "transpose" | "cast" | "slice"
+            | "broadcast_in_dims" | "broadcast_to" => {
                 open.extend(op.operands.first());
             }
             "concat" | "where" | "broadcasting_where" => open.extend(&op.operands[1..]),

@@ -269,6 +269,13 @@ fn what_the_gate_knows_names_the_cause() {
         text.contains("float32 to int32 and back at model.py:11"),
         "{text}"
     );
+    // What changes and is a state has nothing to do with a difference elsewhere.
+    let hints = Hints {
+        lost: vec![lost("buffer", "k")],
+        ..Hints::default()
+    };
+    let report = with("attention_row_with_nothing_visible", hints);
+    assert_eq!(ids(&report, Severity::Error), ["values-differ"]);
     // A pair that is kept, and a pair without an effect, are no faults.
     let hints = Hints {
         casts: vec![cast],

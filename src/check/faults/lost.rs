@@ -165,19 +165,14 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
         let Some(first) = open.first() else {
             continue;
         };
-        let hints: Vec<(&str, String)> = evidence
-            .pair
-            .options
-            .hints
-            .lost
-            .iter()
-            .filter(|l| l.function == function.name)
-            .map(|l| (l.kind.as_str(), l.name.clone()))
-            .collect();
+        let hints = hints(evidence, function);
         let proof = memory(evidence, function)?;
         let from = evidence.failing(first);
         let stateless = function.states.is_empty() && from > 1 && proof.is_none();
-        if hints.is_empty() && proof.is_none() && !stateless {
+        // What is remembered shows from the second step on; before, only where the write of the same
+        // call is lost with it.
+        let shown = !hints.is_empty() && (from > 1 || function.states.is_empty());
+        if !shown && proof.is_none() && !stateless {
             continue;
         }
         let finding = remembered(evidence, function, &hints)?;
@@ -193,6 +188,23 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
         ));
     }
     Ok(())
+}
+
+/// What eager PyTorch was seen to change, states of the asset aside.
+fn hints<'e>(evidence: &Evidence<'e, '_>, function: &Function<'_>) -> Vec<(&'e str, String)> {
+    let functions = &evidence.pair.functions;
+    let is_state = |name: &str| {
+        let mut states = functions.iter().flat_map(|f| &f.states);
+        states.any(|s| {
+            s.source
+                .as_ref()
+                .is_some_and(|s| s.names().any(|n| n == name))
+        })
+    };
+    let lost = evidence.pair.options.hints.lost.iter();
+    lost.filter(|l| l.function == function.name && !is_state(&l.name))
+        .map(|l| (l.kind.as_str(), l.name.clone()))
+        .collect()
 }
 
 fn remembered(

@@ -158,8 +158,26 @@ fn otherwise(t: &Tensor) -> Result<Tensor, Halt> {
         return Ok(t.clone());
     }
     let values = t.reals().unwrap_or_default();
+    if is_mask(&values) {
+        return Ok(t.clone());
+    }
     let other: Vec<f64> = values.iter().map(|v| v * 1.75 + 0.375).collect();
     Ok(Tensor::from_values(t.shape(), &other)?.cast(t.dtype())?)
+}
+
+/// Whether values are a mask: zeros and ones, or zeros and what puts a score out of sight. Other values
+/// would not be of the same kind.
+fn is_mask(values: &[f64]) -> bool {
+    let (mut zero, mut one) = (false, false);
+    for v in values {
+        match *v {
+            0.0 => zero = true,
+            1.0 => one = true,
+            v if v <= -1e3 => {}
+            _ => return false,
+        }
+    }
+    zero || !one
 }
 
 /// Replays from a position with some states as they were left later.
@@ -215,4 +233,26 @@ fn shifts(before: &Tensor, after: &Tensor) -> bool {
         let varied = on.into_iter().any(|i| a[i] != a[i + inner]);
         varied && (moved_up || moved_down)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_told_from_activations() {
+        assert!(is_mask(&[0.0, 1.0, 0.0]));
+        assert!(is_mask(&[0.0, f64::NEG_INFINITY, -1e4]));
+        assert!(!is_mask(&[1.0, 1.0]));
+        assert!(!is_mask(&[0.0, 0.5]));
+    }
+
+    #[test]
+    fn a_shift_is_seen_in_its_rows() {
+        let a = Tensor::from_values(&[1, 3], &[1f32, 2.0, 3.0]).unwrap();
+        let up = Tensor::from_values(&[1, 3], &[2f32, 3.0, 9.0]).unwrap();
+        let sum = Tensor::from_values(&[1, 3], &[2f32, 4.0, 6.0]).unwrap();
+        assert!(shifts(&a, &up));
+        assert!(!shifts(&a, &sum));
+    }
 }
