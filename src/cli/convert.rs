@@ -100,7 +100,11 @@ impl Args {
         let mut reading = gate::read(&outcome, &temporary);
         if let (Some(trace), Some(contract)) = (&self.trace, &reading.contract) {
             let checked = gate::run(&model, &outcome, contract, &temporary, trace, &mut progress);
-            gate::merge(&mut reading.findings, checked.findings);
+            gate::merge(
+                &mut reading.findings,
+                checked.findings,
+                checked.report.as_ref(),
+            );
             reading.could_not |= checked.could_not;
             outcome.stages.extend(checked.time);
             check = checked.report;

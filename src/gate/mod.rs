@@ -185,7 +185,11 @@ pub fn judge(
     if let (true, Some(contract)) = (settings.check, &reading.contract) {
         checked = run(model, &outcome, contract, &temporary, &trace, progress);
     }
-    merge(&mut reading.findings, checked.findings);
+    merge(
+        &mut reading.findings,
+        checked.findings,
+        checked.report.as_ref(),
+    );
     outcome.stages.extend(checked.time);
     let placed = place(&outcome, &temporary, &target);
     let toolchain = outcome.toolchain.clone();

@@ -137,8 +137,10 @@ fn hints(functions: &[FunctionSignature]) -> Hints {
                 what: r.what.clone(),
                 site: place(r.site.as_ref()),
             }));
+        // Which buffers are lost follows from the trace: a buffer that changes is a state as a rule.
         let changed = function.observed.iter().flat_map(|o| &o.changed);
-        hints.lost.extend(changed.map(|c| Lost {
+        let others = changed.filter(|c| c.kind != "buffer");
+        hints.lost.extend(others.map(|c| Lost {
             function: name(),
             kind: match c.kind.as_str() {
                 "attribute" => "tensor".to_owned(),
@@ -156,14 +158,27 @@ fn place(site: Option<&Site>) -> String {
 
 /// Lays what running found beside what reading found: the same thing is told once, with both kinds of
 /// evidence.
-pub fn merge(findings: &mut Vec<Finding>, checked: Vec<Finding>) {
+pub fn merge(findings: &mut Vec<Finding>, checked: Vec<Finding>, report: Option<&check::Report>) {
+    if let Some(report) = report.filter(|r| r.parity_holds() && !r.runs.is_empty()) {
+        let calls = report.runs.iter().map(|r| r.compared).max().unwrap_or(0);
+        for lost in findings.iter_mut().filter(|f| f.id == "write-lost") {
+            lost.evidence.push(format!(
+                "run against PyTorch: everything the asset computes agrees over {}, so its outputs cannot show it",
+                crate::text::count(calls, "call")
+            ));
+        }
+    }
     for new in checked {
-        let about = |old: &&mut Finding| {
-            old.id == new.id
-                && old.function == new.function
-                && (old.subject == new.subject || old.subject.is_none() || new.subject.is_none())
+        let same_kind = |old: &Finding| old.id == new.id && old.function == new.function;
+        let same = |old: &Finding| same_kind(old) && old.subject == new.subject;
+        // Running sees the loss at an output, and names what was lost.
+        let named = |old: &Finding| {
+            let names = |subject: &String| new.message.contains(subject.as_str());
+            same_kind(old) && old.stage < new.stage && old.subject.as_ref().is_none_or(names)
         };
-        match findings.iter_mut().find(about) {
+        let place = findings.iter().position(same);
+        let place = place.or_else(|| findings.iter().position(named));
+        match place.and_then(|i| findings.get_mut(i)) {
             Some(old) => {
                 let lines = std::iter::once(format!("run against PyTorch: {}", new.message));
                 for line in lines.chain(new.evidence) {
@@ -184,7 +199,11 @@ mod tests {
     use super::*;
 
     fn finding(id: &'static str, subject: Option<&str>, message: &str) -> Finding {
-        let finding = Finding::new(id, Stage::Check, Severity::Warning, message);
+        at(Stage::Check, id, subject, message)
+    }
+
+    fn at(stage: Stage, id: &'static str, subject: Option<&str>, message: &str) -> Finding {
+        let finding = Finding::new(id, stage, Severity::Warning, message);
         match subject {
             Some(subject) => finding.about(subject),
             None => finding,
@@ -198,6 +217,7 @@ mod tests {
         merge(
             &mut all,
             vec![seen, finding("values-differ", None, "y differs")],
+            None,
         );
         let ids: Vec<&str> = all.iter().map(|f| &*f.id).collect();
         assert_eq!(ids, ["write-lost", "values-differ"]);
@@ -209,11 +229,28 @@ mod tests {
     }
 
     #[test]
+    fn what_running_shows_at_an_output_belongs_to_what_was_lost() {
+        let mut all = vec![at(Stage::Contract, "write-lost", Some("k"), "k is lost")];
+        merge(
+            &mut all,
+            vec![finding("write-lost", Some("y"), "k changes, y differs")],
+            None,
+        );
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].subject.as_deref(), Some("k"));
+        assert_eq!(
+            all[0].evidence,
+            ["run against PyTorch: k changes, y differs"]
+        );
+    }
+
+    #[test]
     fn another_subject_is_another_finding() {
         let mut all = vec![finding("write-lost", Some("k"), "k is lost")];
         merge(
             &mut all,
             vec![finding("write-lost", Some("v"), "v is lost")],
+            None,
         );
         assert_eq!(all.len(), 2);
     }

@@ -54,11 +54,16 @@ def test_the_interpreter_agrees_with_this_runtime(tmp_path: Path) -> None:
     exit_code, document = check(tmp_path, "uint8_counter_saturates", "--oracle", "--protocols", "none")
     assert exit_code == 1
     assert document["oracle"]["steps"] == 4
-    assert [(p["port"], p["with_ours"], p["with_torch"]) for p in document["oracle"]["ports"]] == [("y", 4, 1), ("s", 4, 1)]
+    assert [(p["port"], p["with_ours"], p["with_torch"]) for p in document["oracle"]["ports"]] == [
+        ("y", 4, 1),
+        ("s", 4, 1),
+    ]
 
 
 def test_the_death_of_the_interpreter_is_told_and_survived(tmp_path: Path) -> None:
-    exit_code, document = check(tmp_path, "position_on_the_third_axis_dies", "--oracle", "--protocols", "none")
+    exit_code, document = check(
+        tmp_path, "position_on_the_third_axis_dies", "--oracle", "--protocols", "none"
+    )
     assert exit_code == 1
     [died] = [f for f in document["findings"] if f["id"] == "interpreter-died"]
     assert died["message"] == "the vendor's interpreter dies at step 1 with signal 4"

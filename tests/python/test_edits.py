@@ -70,6 +70,11 @@ EDITS = {
 }
 
 
+def _loud(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is more than advice: that states which accumulate cannot be rewound is true of this model."""
+    return [f for f in report["findings"] if f["severity"] != "advice"]
+
+
 def edited(name: str) -> str:
     text = MODEL
     for old, new in EDITS[name]:
@@ -85,7 +90,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "model.py").write_text(MODEL)
     write_manifest(folder, {"model": "model.py:model"})
     code, document = gate_json(cwd=folder, ci=False)
-    assert (code, [m["findings"] for m in document["models"]]) == (0, [[]])
+    assert (code, [_loud(m) for m in document["models"]]) == (0, [[]])
     assert run_command("snapshot", "accept", "model", cwd=folder, ci=False).returncode == 0
     assert gate_json(cwd=folder)[0] == 0
     for name in EDITS:
@@ -146,7 +151,7 @@ def test_edit_fails_the_gate_and_is_named(name: str, reports: dict[str, dict[str
 
 
 def test_the_unedited_model_passes(reports: dict[str, dict[str, Any]]) -> None:
-    assert (reports["model"]["verdict"], reports["model"]["findings"]) == ("pass", [])
+    assert (reports["model"]["verdict"], _loud(reports["model"])) == ("pass", [])
 
 
 @pytest.mark.parametrize("name", ["swap_registrations", "in_place", "dropped_mutation"])
