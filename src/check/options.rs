@@ -38,7 +38,7 @@ impl Default for Options {
 }
 
 /// How far values may lie apart: `atol + rtol * largest magnitude of the tensor in PyTorch`. What is
-/// not given follows from the dtype, see [`super::tolerance`].
+/// not given follows from the dtype, see `docs/check.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Tolerances {
     /// Absolute, in units of the value.

@@ -72,8 +72,9 @@ pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
             .get(own)
             .zip(one_on.states.get(own))
             .is_some_and(|(a, b)| shifts(a, b));
+        let how = kind(bench, own);
         let own = name(own);
-        match kind(bench, &own) {
+        match how {
             _ if shifted => format!("{own} shifts"),
             Some(How::Shift) => format!("{own} shifts"),
             _ if by_rows => format!(
