@@ -63,12 +63,15 @@ pub struct Args {
     #[arg(long, value_name = "RTOL", value_parser = distance)]
     rtol: Option<f64>,
 
+    #[command(flatten)]
+    format: FormatArg,
+
     /// Run coreai-core's interpreter on the calls as well, in a process of its own, and compare three ways
-    #[arg(long)]
+    #[arg(long, display_order = 98)]
     oracle: bool,
 
     /// The Python with coreai-core for --oracle: an interpreter or a virtual environment
-    #[arg(long, value_name = "PATH", requires = "oracle")]
+    #[arg(long, value_name = "PATH", requires = "oracle", display_order = 99)]
     python: Option<PathBuf>,
 
     /// Seconds after which protocols that have not begun are left out
@@ -84,9 +87,6 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, display_order = 101,
         value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-
-    #[command(flatten)]
-    format: FormatArg,
 }
 
 /// One word of `--protocols`.
