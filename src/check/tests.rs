@@ -168,3 +168,29 @@ fn a_trace_of_another_model_is_refused() {
         "DIR/trace.safetensors: no argument in it is the input x of main; it has tokens. Give the contract with the sources: --contract"
     );
 }
+
+#[test]
+fn a_state_whose_recorded_shape_changes_differs_and_nothing_breaks() {
+    let mut traced = Traced::new("main");
+    traced.buffer("cache", &[4, 2], &[0.0; 8]);
+    traced.argument("x");
+    traced.argument("y");
+    let shapes: [&[usize]; 2] = [&[4, 2], &[8]];
+    for (at, shape) in shapes.iter().enumerate() {
+        traced.call(
+            call("main")
+                .given("x", longs(&[1], &[at as i64]))
+                .input("y", &[1, 2], &[1.0; 2])
+                .output("", &[1, 2], &[at as f32 + 1.0; 2])
+                .buffer("cache", shape, &[7.0; 8]),
+        );
+    }
+    let report = checked(CACHE, &traced, &Options::default());
+    let state = report.parity.iter().find(|p| p.port == "cache").unwrap();
+    assert_eq!(
+        state.steps[1].incomparable.as_deref(),
+        Some("shape [4, 2] against [8]")
+    );
+    assert!(!report.parity_holds());
+    assert_eq!(report.findings[0].id, "values-differ");
+}

@@ -52,6 +52,10 @@ fn timelines(evidence: &Evidence<'_, '_>, port: &PortParity) -> Result<Option<Li
         let Some(other) = changed(&before, &b) else {
             return Ok(None);
         };
+        // Rows are counted only where the state keeps its shape.
+        if !theirs.is_empty() && shape != b.shape() {
+            return Ok(None);
+        }
         shape = b.shape().to_vec();
         theirs.push(other);
     }
