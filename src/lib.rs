@@ -11,6 +11,7 @@
 //! - [`runtime`]: execution of assets
 //! - [`asset`]: the `.aimodel` directory and the bytecode inside
 //! - [`ir`]: typed graphs and ops, read from printed IR or from an asset
+//! - [`upgrade`]: models under several toolchains, compared
 //! - [`text`]: names from untrusted files, made safe to print
 
 pub mod asset;
@@ -28,3 +29,4 @@ pub mod python;
 pub mod report;
 pub mod runtime;
 pub mod text;
+pub mod upgrade;

@@ -6,11 +6,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use toml::de::{DeTable, DeValue};
 
 use crate::contract::Level;
 use crate::report::IDS;
+
+mod upgrade;
+
+use upgrade::RawUpgrade;
+pub use upgrade::Upgrade;
 
 /// File names looked for, nearest folder first.
 const FILES: [&str; 2] = ["coreai-audit.toml", "pyproject.toml"];
@@ -26,8 +31,17 @@ const TOP_KEYS: &[&str] = &[
     "max_memory",
     "level",
     "models",
+    "upgrade",
 ];
-const MODEL_KEYS: &[&str] = &["recipe", "level", "allow", "steps", "atol", "rtol"];
+const MODEL_KEYS: &[&str] = &[
+    "recipe",
+    "level",
+    "allow",
+    "steps",
+    "atol",
+    "rtol",
+    "requirements",
+];
 /// More calls of an example than a reference trace can sensibly have.
 const MOST_STEPS: u32 = 10_000;
 const ALLOW_KEYS: &[&str] = &["id", "subject", "reason"];
@@ -47,6 +61,8 @@ pub struct Manifest {
     pub max_memory: Option<String>,
     /// The models in file order.
     pub models: Vec<Model>,
+    /// The environments that `upgrade` compares.
+    pub upgrade: Upgrade,
 }
 
 /// One model of a manifest.
@@ -68,10 +84,12 @@ pub struct Model {
     pub atol: Option<f64>,
     /// The same, relative to the largest value of the port.
     pub rtol: Option<f64>,
+    /// Packages that the recipe needs in an environment that is made for it.
+    pub requirements: Vec<String>,
 }
 
 /// An accepted finding.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Allow {
     /// Id of the finding.
@@ -136,6 +154,8 @@ struct Raw {
     level: Option<Level>,
     #[serde(default)]
     models: BTreeMap<String, RawModel>,
+    #[serde(default)]
+    upgrade: RawUpgrade,
 }
 
 #[derive(Deserialize)]
@@ -147,6 +167,8 @@ struct RawModel {
     steps: Option<u32>,
     atol: Option<f64>,
     rtol: Option<f64>,
+    #[serde(default)]
+    requirements: Vec<String>,
 }
 
 impl Manifest {
@@ -287,6 +309,7 @@ impl Manifest {
                 steps: model.steps,
                 atol: model.atol,
                 rtol: model.rtol,
+                requirements: model.requirements.clone(),
             });
         }
         if raw.timeout.is_some_and(|t| !(t > 0.0 && t < MOST_SECONDS)) {
@@ -296,7 +319,9 @@ impl Manifest {
                 "timeout: expected a positive number of seconds below a billion".to_owned(),
             ));
         }
+        let upgrade = raw.upgrade.build(&base);
         Ok(Manifest {
+            upgrade: upgrade.map_err(|message| invalid(path, 1, message))?,
             path: path.to_owned(),
             python: raw.python.map(|p| base.join(p)),
             snapshots: base.join(raw.snapshots.unwrap_or_else(|| PathBuf::from("snapshots"))),
@@ -337,6 +362,7 @@ impl Model {
             steps: None,
             atol: None,
             rtol: None,
+            requirements: Vec::new(),
         })
     }
 }
@@ -365,6 +391,7 @@ fn check_keys(
     at: &dyn Fn(usize) -> usize,
 ) -> Result<(), ManifestError> {
     unknown_key(table, TOP_KEYS, "", path, at)?;
+    upgrade::check_keys(table, path, at)?;
     let Some(models) = table_in(table, "models") else {
         return Ok(());
     };

@@ -90,7 +90,7 @@ impl Args {
         let mut supervisor = self.worker.supervisor(&defaults, &cleanup)?;
         let mut progress = Reporter::new(1, std::io::stderr().is_terminal());
         progress.begin(0, &model.name);
-        let mut request = Request::new(&model, &temporary, self.worker.debug_info);
+        let mut request = Request::new(&model, &temporary, self.worker.debug_info());
         if let Some(path) = &self.trace {
             request = request.with_reference(path);
             request.steps = self.steps.or(request.steps);

@@ -169,7 +169,7 @@ impl Args {
         Ok(Settings {
             snapshots,
             ci,
-            debug_info: self.worker.debug_info,
+            debug_info: self.worker.debug_info(),
             assets,
             check: !self.no_check,
         })

@@ -18,11 +18,17 @@ mod gate;
 mod init;
 mod inspect;
 mod level;
+mod matrix;
 #[cfg(feature = "python")]
 mod progress;
+mod report;
 mod run;
+#[cfg(feature = "python")]
+mod selection;
 mod snapshot;
 mod steps;
+#[cfg(feature = "python")]
+mod upgrade;
 #[cfg(feature = "python")]
 mod workers;
 
@@ -79,6 +85,9 @@ commands! {
     Contract => contract,
     Diff => diff,
     Snapshot => snapshot,
+    #[cfg(feature = "python")]
+    Upgrade => upgrade,
+    Report => report,
     Init => init,
     Completions => completions,
 }

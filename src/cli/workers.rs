@@ -21,6 +21,13 @@ pub(super) struct WorkerArgs {
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
 
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+/// What a worker may cost, and what it keeps.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct LimitArgs {
     /// Longest time for one model, in seconds [default: 3600]
     #[arg(long, value_name = "SECONDS", value_parser = positive)]
     timeout: Option<f64>,
@@ -57,19 +64,7 @@ impl WorkerArgs {
         cleanup: &Cleanup,
     ) -> Result<Supervisor, Failure> {
         let interpreter = Interpreter::find(self.python.as_deref().or(defaults.python))?;
-        let seconds = self.timeout.or(defaults.timeout).unwrap_or(TIMEOUT_SECONDS);
-        let max_memory = match (self.max_memory, defaults.max_memory) {
-            (Some(limit), _) => Some(limit),
-            (None, Some(text)) => {
-                Some(parse_bytes(text).map_err(|e| format!("max_memory in the manifest: {e}"))?)
-            }
-            (None, None) => None,
-        };
-        let limits = Limits {
-            timeout: Duration::from_secs_f64(seconds),
-            max_memory,
-        };
-        let supervisor = Supervisor::new(interpreter, limits);
+        let supervisor = Supervisor::new(interpreter, self.limits.limits(defaults)?);
         let (worker, cleanup) = (supervisor.current_worker(), cleanup.clone());
         ctrlc::set_handler(move || {
             if let Ok(Some(leader)) = worker.lock().map(|w| *w) {
@@ -80,6 +75,29 @@ impl WorkerArgs {
             std::process::exit(130);
         })?;
         Ok(supervisor)
+    }
+
+    /// Whether to keep stack traces of the author's code.
+    pub(super) fn debug_info(&self) -> bool {
+        self.limits.debug_info
+    }
+}
+
+impl LimitArgs {
+    /// The limits, with the manifest's where none are given.
+    pub(super) fn limits(&self, defaults: &Defaults<'_>) -> Result<Limits, Failure> {
+        let seconds = self.timeout.or(defaults.timeout).unwrap_or(TIMEOUT_SECONDS);
+        let max_memory = match (self.max_memory, defaults.max_memory) {
+            (Some(limit), _) => Some(limit),
+            (None, Some(text)) => {
+                Some(parse_bytes(text).map_err(|e| format!("max_memory in the manifest: {e}"))?)
+            }
+            (None, None) => None,
+        };
+        Ok(Limits {
+            timeout: Duration::from_secs_f64(seconds),
+            max_memory,
+        })
     }
 }
 

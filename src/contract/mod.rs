@@ -27,7 +27,7 @@ pub use model::{
 pub use parse::{parse, parse_from_line, ParseError};
 pub use render::{human, json, shape};
 pub use role::Role;
-pub use signature::{FunctionSignature, Site};
+pub use signature::{FunctionSignature, Output as SignatureOutput, Placeholder, Site};
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -111,6 +111,9 @@ pub struct Program {
     /// Every ATen op of the program with the place in the user's code that first needs it.
     #[serde(default)]
     pub ops: BTreeMap<String, Site>,
+    /// Every ATen op with the number of its calls.
+    #[serde(default)]
+    pub histogram: BTreeMap<String, u64>,
 }
 
 /// One placeholder.

@@ -113,6 +113,14 @@ impl fmt::Display for Interpreter {
     }
 }
 
+/// The folder of the package `coreai_audit` that runs; `None` for the stand-alone binary.
+pub fn package_folder() -> Option<PathBuf> {
+    match Origin::get() {
+        Origin::Wheel { package, .. } => Some(package),
+        Origin::Binary => None,
+    }
+}
+
 /// First argument of the stand-alone binary when it is to serve as a worker.
 pub const WORKER_ARGUMENT: &str = "__worker";
 /// Environment variable that tells an embedded worker which interpreter it stands for.

@@ -13,10 +13,10 @@ mod supervisor;
 pub use explain::explain;
 #[cfg(feature = "embed")]
 pub(crate) use interpreter::EMBEDDED_PYTHON;
-pub use interpreter::{Interpreter, InterpreterError, Origin, WORKER_ARGUMENT};
+pub use interpreter::{package_folder, Interpreter, InterpreterError, Origin, WORKER_ARGUMENT};
 pub(crate) use outcome::bytes;
 pub use outcome::{Failure, FailureKind, Outcome, StageTime, Toolchain};
 pub use protocol::{
     Descriptor, DescriptorFunction, DescriptorPort, Frame, PythonError, Request, Step,
 };
-pub use supervisor::{kill_group, Limits, Progress, Supervisor, SupervisorError};
+pub use supervisor::{kill_group, CurrentWorker, Limits, Progress, Supervisor, SupervisorError};

@@ -1,5 +1,6 @@
 //! What became of one conversion.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ pub struct Toolchain {
 }
 
 /// One finished or interrupted stage.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageTime {
     /// The stage.
     pub stage: Step,
@@ -36,6 +37,10 @@ pub struct StageTime {
 pub struct Outcome {
     /// Versions, once the worker was ready.
     pub toolchain: Toolchain,
+    /// What the packages said when the worker imported them.
+    pub warnings: Vec<String>,
+    /// The files that the recipe was made from, installed packages left out; as far as they are known.
+    pub files: Vec<PathBuf>,
     /// The graph signature and what else is known of each entry point, as far as it came.
     pub functions: Vec<FunctionSignature>,
     /// The emitted IR, MLIR generic form, large constants elided.

@@ -1,6 +1,6 @@
 //! What the two processes say to each other: one JSON document a line.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -128,6 +128,8 @@ pub(crate) enum Event {
     Descriptor { functions: Vec<DescriptorFunction> },
     /// The asset stands at the requested path.
     Saved,
+    /// The files that the recipe was made from, as far as they are known.
+    Files { files: Vec<PathBuf> },
     /// A Python exception ended the request; the worker lives on.
     Failed { error: PythonError },
     /// The request is done.

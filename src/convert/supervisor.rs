@@ -75,6 +75,7 @@ struct Running {
     events: Receiver<io::Result<String>>,
     log: File,
     versions: Option<Toolchain>,
+    warnings: Vec<String>,
     served: u32,
 }
 
@@ -97,6 +98,15 @@ impl Supervisor {
     /// How many requests the live worker has taken.
     pub fn served(&self) -> u32 {
         self.running.as_ref().map_or(0, |r| r.served)
+    }
+
+    /// The most memory that the live worker has had resident, in bytes; where the system tells.
+    pub fn peak_memory(&self) -> Option<u64> {
+        let pid = self.running.as_ref()?.child.id();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+        let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        kilobytes.checked_mul(1024)
     }
 
     /// Ends the worker; the next request gets a fresh one.
@@ -126,6 +136,7 @@ impl Supervisor {
         running.served += 1;
         let mut outcome = Outcome {
             toolchain: running.versions.clone().unwrap_or_default(),
+            warnings: running.warnings.clone(),
             ..Outcome::default()
         };
         let log_from = running.log.seek(SeekFrom::End(0)).unwrap_or(0);
@@ -201,6 +212,7 @@ impl Supervisor {
             events,
             log,
             versions: None,
+            warnings: Vec::new(),
             served: 0,
         })
     }
@@ -309,9 +321,12 @@ impl Watch {
             Err(error) => return Next::Failed(FailureKind::Protocol(error.to_string())),
         };
         match event {
-            Event::Ready { versions } => {
+            Event::Ready { mut versions } => {
+                running.warnings =
+                    serde_json::from_value(versions["warnings"].take()).unwrap_or_default();
                 let versions: Toolchain = serde_json::from_value(versions).unwrap_or_default();
                 outcome.toolchain = versions.clone();
+                outcome.warnings = running.warnings.clone();
                 running.versions = Some(versions);
             }
             Event::Step { step } => {
@@ -326,6 +341,7 @@ impl Watch {
             Event::Descriptor { functions } => outcome.descriptor = Some(Descriptor { functions }),
             Event::Saved => outcome.saved = true,
             Event::Reference => outcome.reference = true,
+            Event::Files { files } => outcome.files = files,
             Event::Failed { error } => return Next::Failed(FailureKind::Python(error)),
             Event::Done => return Next::Done,
         }

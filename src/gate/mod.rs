@@ -174,12 +174,7 @@ pub fn judge(
     if settings.check {
         request = request.with_reference(&trace);
     }
-    let mut outcome = supervisor.convert(&request, progress)?;
-    if supervisor.served() > 1 && is_unexplained(&outcome) {
-        // An earlier recipe may have left the worker in a state that this model suffers from.
-        supervisor.renew();
-        outcome = supervisor.convert(&request, progress)?;
-    }
+    let mut outcome = convert(&request, supervisor, progress)?;
     let mut reading = read(&outcome, &temporary);
     let mut checked = Checked::default();
     if let (true, Some(contract)) = (settings.check, &reading.contract) {
@@ -218,6 +213,24 @@ pub fn judge(
     report.findings.sort();
     report.verdict = verdict(&report, settings);
     Ok(report)
+}
+
+/// Converts, once more in a fresh worker where one that served other models fails without a known reason.
+///
+/// # Errors
+/// When no worker can be started.
+pub fn convert(
+    request: &Request,
+    supervisor: &mut Supervisor,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, SupervisorError> {
+    let outcome = supervisor.convert(request, progress)?;
+    if supervisor.served() > 1 && is_unexplained(&outcome) {
+        // An earlier recipe may have left the worker in a state that this model suffers from.
+        supervisor.renew();
+        return supervisor.convert(request, progress);
+    }
+    Ok(outcome)
 }
 
 /// The contract of a conversion with everything that was found on the way.

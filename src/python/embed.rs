@@ -50,6 +50,10 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../python/coreai_audit/worker/failures.py"),
     ),
     (
+        "coreai_audit.worker.inputs",
+        include_str!("../../python/coreai_audit/worker/inputs.py"),
+    ),
+    (
         "coreai_audit.worker.observe",
         include_str!("../../python/coreai_audit/worker/observe.py"),
     ),

@@ -80,6 +80,10 @@ fn convert(py: Python<'_>, request: &Request, events: &mut File) -> Result<(), I
         .call1((&request.recipe, &request.function, request.debug_info))?;
     let result = stages(py, &session, request, events);
     let facts = session.call_method0("facts_json");
+    if let Ok(files) = session.call_method0("files_json") {
+        let files = serde_json::from_value(json(&files)?).map_err(io::Error::from)?;
+        send(events, &Event::Files { files })?;
+    }
     if result.is_err() {
         // What is known so far explains the failure.
         if let Ok(facts) = facts {

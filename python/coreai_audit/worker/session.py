@@ -19,15 +19,22 @@ from pathlib import Path
 from typing import Any
 
 from ..recipe import Recipe, RecipeError
-from . import observe, paths, recipes, signature, sites, trace
+from . import inputs, observe, paths, recipes, signature, sites, trace
 
 # Elements above which a constant is printed without its values.
 _ELIDE_ABOVE = 32
 
 
+# What the toolchain said when it was imported.
+_import_warnings: list[str] = []
+
+
 def versions() -> str:
-    """JSON of the toolchain's versions; a package that is not installed is ``null``."""
-    found: dict[str, str | None] = {"python": sys.version.split()[0]}
+    """JSON of the toolchain's versions; a package that is not installed is ``null``.
+
+    ``warnings`` is what the packages said when they were imported.
+    """
+    found: dict[str, Any] = {"python": sys.version.split()[0], "warnings": _import_warnings}
     for package in ("torch", "coreai-torch", "coreai-core"):
         try:
             found[package] = metadata.version(package)
@@ -38,11 +45,20 @@ def versions() -> str:
 
 def warm_up() -> None:
     """Import what every conversion needs."""
-    warnings.filterwarnings("ignore", message="coreai-torch has only been validated")
-    import coreai_torch  # noqa: F401
-    import torch
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", category=UserWarning)
+        import coreai_torch  # noqa: F401
+        import torch
+    for warning in caught:
+        text = " ".join(str(warning.message).split())
+        if issubclass(warning.category, UserWarning) and text not in _import_warnings:
+            _import_warnings.append(text)
+        # Told where it matters; in the log of every failure it only distracts.
+        if "has only been validated" not in text:
+            warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
 
     torch.set_default_dtype(torch.float32)
+    inputs.watch()
 
 
 class Session:
@@ -58,11 +74,16 @@ class Session:
         self.sites: list[dict[str, list[dict[str, Any]]]] = []
         self.program: Any = None
         self.optimized = False
+        inputs.begin()
         self.process = recipes.Process(path)
 
     def facts_json(self) -> str:
         """What is known so far; valid after a failed stage too."""
         return json.dumps({"functions": self.facts})
+
+    def files_json(self) -> str:
+        """JSON list of the files that the recipe was made from so far."""
+        return json.dumps(inputs.files(self.path))
 
     def kind(self) -> str:
         """Which field of the recipe says what is converted."""

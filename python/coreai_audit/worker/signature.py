@@ -124,7 +124,12 @@ def program_facts(
         if entry["kind"] == "user_output":
             entry["path"] = next(leaf_paths, None)
         outputs.append(entry)
-    return {"placeholders": placeholders, "outputs": outputs, "ops": sites.first_sites(program)}
+    return {
+        "placeholders": placeholders,
+        "outputs": outputs,
+        "ops": sites.first_sites(program),
+        "histogram": sites.histogram(program),
+    }
 
 
 def _placeholder(spec: Any, nodes: dict[str, Any]) -> dict[str, Any]:

@@ -138,6 +138,15 @@ def _base(node: Any) -> str:
     return "" if schema is None else str(schema.name.partition("::")[2])
 
 
+def histogram(program: Any) -> dict[str, int]:
+    """ATen op (``aten.add.Tensor``) → how often the program calls it."""
+    counts: dict[str, int] = {}
+    for node in program.graph.nodes:
+        if node.op == "call_function" and hasattr(node.target, "_schema"):
+            counts[str(node.target)] = counts.get(str(node.target), 0) + 1
+    return counts
+
+
 def _written(node: Any) -> list[Any]:
     schema = getattr(node.target, "_schema", None)
     if schema is None or not schema.is_mutable:

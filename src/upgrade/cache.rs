@@ -1,0 +1,258 @@
+//! What earlier runs found out: records of cells, and locks of requirements.
+//!
+//! A record holds for as long as its environment, the tool and every file that the recipe was made
+//! from are the same. Which files those are is only known once the recipe has run, so a record carries
+//! their hashes, and is looked up by everything else.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::lock::{hex, Lock};
+use super::record::Record;
+use crate::files::write_atomically;
+
+/// Versions of one cell that are kept: a recipe may go back and forth.
+const MOST_VERSIONS: usize = 8;
+/// Files above this are known by size and time instead of content, in bytes.
+const HASHED_BELOW: u64 = 16 << 20;
+/// A record is read up to this size, in bytes.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// A folder of results.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+/// Everything that decides a cell but the content of the recipe's files.
+#[derive(Clone, Copy, Debug)]
+pub struct CellKey<'a> {
+    /// Of the environment.
+    pub environment: &'a str,
+    /// Of the environment that the reference is recorded in.
+    pub reference: &'a str,
+    /// Of the tool that runs.
+    pub tool: &'a str,
+    /// The recipe's file.
+    pub recipe: &'a Path,
+    /// The function in it.
+    pub function: &'a str,
+    /// Whether stack traces are kept in the asset.
+    pub debug_info: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// The recipe's files with what they held.
+    files: Vec<(PathBuf, String)>,
+    record: Record,
+}
+
+impl Cache {
+    /// Results below `root`, which need not exist.
+    pub fn new(root: PathBuf) -> Cache {
+        Cache { root }
+    }
+
+    /// The record of a cell, if it still holds.
+    pub fn find(&self, key: CellKey<'_>) -> Option<Record> {
+        let versions = versions(&self.folder(key));
+        versions.into_iter().find_map(|(path, _)| {
+            let size = fs::metadata(&path).ok()?.len();
+            if size > MOST_BYTES {
+                return None;
+            }
+            let kept: Kept = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+            let holds = !kept.files.is_empty()
+                && kept
+                    .files
+                    .iter()
+                    .all(|(file, held)| content(file).as_ref() == Some(held));
+            if !holds {
+                return None;
+            }
+            let mut record = kept.record;
+            record.run.cached = true;
+            Some(record)
+        })
+    }
+
+    /// Keeps the record of a cell, and forgets the oldest versions of it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn keep(&self, key: CellKey<'_>, record: &Record) -> io::Result<()> {
+        let files: Option<Vec<(PathBuf, String)>> = record
+            .run
+            .files
+            .iter()
+            .map(|file| Some((file.clone(), content(file)?)))
+            .collect();
+        // A file that is gone again cannot be compared next time.
+        let Some(files) = files.filter(|f| !f.is_empty()) else {
+            return Ok(());
+        };
+        let folder = self.folder(key);
+        fs::create_dir_all(&folder)?;
+        let mut hasher = Sha256::new();
+        for (file, held) in &files {
+            hasher.update(format!("{}\n{held}\n", file.display()));
+        }
+        let name = format!("{}.json", &hex(&hasher.finalize())[..20]);
+        let kept = Kept {
+            files,
+            record: record.clone(),
+        };
+        write_atomically(&folder.join(name), &serde_json::to_vec(&kept)?)?;
+        for (old, _) in versions(&folder).into_iter().skip(MOST_VERSIONS) {
+            fs::remove_file(old)?;
+        }
+        Ok(())
+    }
+
+    /// The lock of an earlier run for the same question.
+    pub fn find_lock(&self, question: &str) -> Option<Lock> {
+        let text = fs::read(self.lock_path(question)).ok()?;
+        let mut lock: Lock = serde_json::from_slice(&text).ok()?;
+        lock.look_again();
+        Some(lock)
+    }
+
+    /// Keeps a lock under its question.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn keep_lock(&self, question: &str, lock: &Lock) -> io::Result<()> {
+        let path = self.lock_path(question);
+        fs::create_dir_all(path.parent().unwrap_or(&self.root))?;
+        write_atomically(&path, &serde_json::to_vec_pretty(lock)?)
+    }
+
+    fn lock_path(&self, question: &str) -> PathBuf {
+        let digest = hex(&Sha256::digest(question.as_bytes()));
+        self.root
+            .join("locks")
+            .join(format!("{}.json", &digest[..20]))
+    }
+
+    fn folder(&self, key: CellKey<'_>) -> PathBuf {
+        let mut hasher = Sha256::new();
+        let recipe = std::path::absolute(key.recipe).unwrap_or_else(|_| key.recipe.to_owned());
+        let fields = [
+            "coreai-audit cell 1",
+            key.environment,
+            key.reference,
+            key.tool,
+            &recipe.to_string_lossy(),
+            key.function,
+            &key.debug_info.to_string(),
+        ];
+        for field in fields {
+            hasher.update((field.len() as u64).to_le_bytes());
+            hasher.update(field.as_bytes());
+        }
+        self.root.join("cells").join(&hex(&hasher.finalize())[..32])
+    }
+}
+
+/// The kept versions of a cell, newest first.
+fn versions(folder: &Path) -> Vec<(PathBuf, std::time::SystemTime)> {
+    let mut all: Vec<_> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|e| e.path().extension().is_some_and(|x| x == "json"))
+        .filter_map(|e| Some((e.path(), e.metadata().ok()?.modified().ok()?)))
+        .collect();
+    all.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+    all
+}
+
+/// What a file holds: a hash, or size and time where it is large; `None` where it cannot be read.
+fn content(path: &Path) -> Option<String> {
+    let meta = fs::metadata(path).ok()?;
+    if meta.len() > HASHED_BELOW {
+        let time = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        return Some(format!("{} bytes at {}", meta.len(), time.as_nanos()));
+    }
+    Some(hex(&Sha256::digest(fs::read(path).ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key<'a>(recipe: &'a Path, environment: &'a str) -> CellKey<'a> {
+        CellKey {
+            environment,
+            reference: "r",
+            tool: "t",
+            recipe,
+            function: "f",
+            debug_info: false,
+        }
+    }
+
+    fn record(files: &[&Path], warning: &str) -> Record {
+        let mut record = Record {
+            warnings: vec![warning.to_owned()],
+            ..Record::default()
+        };
+        record.run.files = files.iter().map(|f| (*f).to_owned()).collect();
+        record
+    }
+
+    #[test]
+    fn a_record_holds_while_its_files_hold() {
+        let dir = tempfile::tempdir().unwrap();
+        let (recipe, helper) = (dir.path().join("r.py"), dir.path().join("h.py"));
+        fs::write(&recipe, "1").unwrap();
+        fs::write(&helper, "1").unwrap();
+        let cache = Cache::new(dir.path().join("cache"));
+        let found = |cache: &Cache| cache.find(key(&recipe, "e")).map(|r| r.warnings[0].clone());
+        assert_eq!(found(&cache), None);
+        cache
+            .keep(key(&recipe, "e"), &record(&[&recipe, &helper], "one"))
+            .unwrap();
+        assert_eq!(found(&cache).as_deref(), Some("one"));
+        assert!(cache.find(key(&recipe, "e")).unwrap().run.cached);
+        assert!(cache.find(key(&recipe, "other")).is_none());
+
+        fs::write(&helper, "2").unwrap();
+        assert_eq!(found(&cache), None);
+        cache
+            .keep(key(&recipe, "e"), &record(&[&recipe, &helper], "two"))
+            .unwrap();
+        assert_eq!(found(&cache).as_deref(), Some("two"));
+        fs::write(&helper, "1").unwrap();
+        assert_eq!(
+            found(&cache).as_deref(),
+            Some("one"),
+            "a file that goes back finds its record again"
+        );
+        fs::remove_file(&helper).unwrap();
+        assert_eq!(found(&cache), None);
+    }
+
+    #[test]
+    fn a_record_without_files_is_not_kept_and_a_spoilt_one_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let recipe = dir.path().join("r.py");
+        fs::write(&recipe, "1").unwrap();
+        let cache = Cache::new(dir.path().join("cache"));
+        cache.keep(key(&recipe, "e"), &record(&[], "none")).unwrap();
+        assert!(cache.find(key(&recipe, "e")).is_none());
+        cache
+            .keep(key(&recipe, "e"), &record(&[&recipe], "one"))
+            .unwrap();
+        let folder = cache.folder(key(&recipe, "e"));
+        let (path, _) = versions(&folder).remove(0);
+        fs::write(path, "{").unwrap();
+        assert!(cache.find(key(&recipe, "e")).is_none());
+    }
+}

@@ -1,0 +1,267 @@
+//! A Python that exists: its version, its packages, and a key that changes when any of them does.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::UNIX_EPOCH;
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::interrupt::Interrupt;
+use super::lock::hex;
+use super::spec::python_in;
+
+/// More files than this are not looked at one by one; a PyTorch environment has about 20 000.
+const MOST_FILES: usize = 300_000;
+/// Folders deeper than this are not looked into.
+const MOST_DEPTH: usize = 40;
+
+/// What is known of an existing Python.
+#[derive(Clone, Debug)]
+pub struct Probed {
+    /// The interpreter, absolute; a virtual environment's link is kept.
+    pub python: PathBuf,
+    /// Its version (`3.11.7`).
+    pub version: String,
+    /// Distribution name → version.
+    pub packages: BTreeMap<String, String>,
+    /// SHA-256 over the version, the packages and the name, size and time of every file of theirs.
+    pub key: String,
+}
+
+/// Why a Python cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// Nothing there.
+    #[error("{}: no Python there", path.display())]
+    Gone {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// It cannot be started.
+    #[error("{}: cannot be run: {source}", path.display())]
+    Run {
+        /// The interpreter.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It did not answer as Python 3.11 or later does.
+    #[error("{}: is no usable Python 3.11 or later: {said}", path.display())]
+    NoPython {
+        /// The interpreter.
+        path: PathBuf,
+        /// The last line of what it said.
+        said: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    version: String,
+    minor: u32,
+    packages: BTreeMap<String, String>,
+    /// Where packages are imported from, the standard library left out.
+    search: Vec<PathBuf>,
+}
+
+const SCRIPT: &str = "\
+import json, os, sys, sysconfig
+from importlib import metadata
+own = {os.path.abspath(sysconfig.get_path(p)) for p in ('stdlib', 'platstdlib')}
+own.add(os.path.join(sysconfig.get_path('stdlib'), 'lib-dynload'))
+packages = {}
+for d in metadata.distributions():
+    name = d.metadata['Name'] if d.metadata else None
+    if name:
+        packages.setdefault(name.lower().replace('_', '-'), d.version or '')
+packages.pop('coreai-audit', None)
+search = [os.path.abspath(p) for p in sys.path if p and os.path.isdir(p)]
+print(json.dumps({
+    'version': sys.version.split()[0], 'minor': sys.version_info[0] * 100 + sys.version_info[1],
+    'packages': packages, 'search': [p for p in search if p not in own]}))
+";
+
+/// Asks the Python at `path` (an interpreter or a virtual environment) what it has.
+///
+/// # Errors
+/// When it cannot be run, or is no Python 3.11 or later.
+pub fn probe(path: &Path, interrupt: &Interrupt) -> Result<Probed, ProbeError> {
+    let gone = || ProbeError::Gone {
+        path: path.to_owned(),
+    };
+    let python = match path.is_dir() {
+        true => python_in(path).ok_or_else(gone)?,
+        false if path.is_file() => path.to_owned(),
+        false => return Err(gone()),
+    };
+    // Not canonicalised: a virtual environment's interpreter is a link, and the link is what counts.
+    let python = std::path::absolute(&python).unwrap_or(python);
+    let run = |source| ProbeError::Run {
+        path: python.clone(),
+        source,
+    };
+    let mut command = Command::new(&python);
+    // The current folder and the caller's variables are no part of an environment.
+    command
+        .args(["-P", "-c", SCRIPT])
+        .env_remove("PYTHONPATH")
+        .env_remove("PYTHONHOME")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let (child, guard) = interrupt.spawn(&mut command).map_err(run)?;
+    let output = child.wait_with_output().map_err(run)?;
+    drop(guard);
+    let refused = |said: &str| ProbeError::NoPython {
+        path: python.clone(),
+        said: said.to_owned(),
+    };
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = errors.lines().rfind(|l| !l.trim().is_empty());
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().last().unwrap_or_default();
+    let answer: Answer = match serde_json::from_str(line) {
+        Ok(answer) if output.status.success() => answer,
+        _ => return Err(refused(last.unwrap_or("it says nothing"))),
+    };
+    if answer.minor < 311 {
+        return Err(refused(&format!("it is Python {}", answer.version)));
+    }
+    let key = key(&python, &answer);
+    Ok(Probed {
+        python,
+        version: answer.version,
+        packages: answer.packages,
+        key,
+    })
+}
+
+fn key(python: &Path, answer: &Answer) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update("coreai-audit existing environment 1\n");
+    hasher.update(format!("{}\n{}\n", python.display(), answer.version));
+    for (name, version) in &answer.packages {
+        hasher.update(format!("{name}=={version}\n"));
+    }
+    let mut left = MOST_FILES;
+    for folder in &answer.search {
+        hasher.update(format!("{}\n", folder.display()));
+        let mut files = Vec::new();
+        walk(folder, 0, &mut left, &mut files);
+        files.sort();
+        files.iter().for_each(|f| hasher.update(f));
+    }
+    hex(&hasher.finalize())
+}
+
+/// Name, size and time of every file below `folder`; compiled bytecode and this tool left out.
+fn walk(folder: &Path, depth: usize, left: &mut usize, files: &mut Vec<String>) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name == "__pycache__" || (depth == 0 && is_ours(&name.to_string_lossy())) {
+            continue;
+        }
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
+        if kind.is_dir() {
+            if depth < MOST_DEPTH {
+                walk(&entry.path(), depth + 1, left, files);
+            }
+            continue;
+        }
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
+        let Ok(meta) = std::fs::metadata(entry.path()) else {
+            continue;
+        };
+        let time = meta
+            .modified()
+            .ok()
+            .and_then(|t| t.duration_since(UNIX_EPOCH).ok())
+            .map_or(0, |t| t.as_nanos());
+        files.push(format!(
+            "{} {} {time}\n",
+            entry.path().display(),
+            meta.len()
+        ));
+    }
+}
+
+fn is_ours(name: &str) -> bool {
+    name.starts_with("coreai_audit") || name.starts_with("__editable__.coreai_audit")
+}
+
+/// SHA-256 of the tool that runs: its version, and the size and time of its files.
+///
+/// A development build keeps its version while it changes.
+pub fn tool_key() -> String {
+    let mut files = Vec::new();
+    let mut left = MOST_FILES;
+    match crate::convert::package_folder() {
+        Some(folder) => walk(&folder, 1, &mut left, &mut files),
+        None => {
+            if let Some(program) = std::env::current_exe().ok().filter(|p| p.is_file()) {
+                let meta = std::fs::metadata(&program);
+                let time = meta.as_ref().ok().and_then(|m| m.modified().ok());
+                files.push(format!("{} {time:?}", program.display()));
+            }
+        }
+    }
+    files.sort();
+    let mut hasher = Sha256::new();
+    hasher.update(env!("CARGO_PKG_VERSION"));
+    files.iter().for_each(|f| hasher.update(f));
+    hex(&hasher.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_python_is_told_in_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let shown = |path: &Path| {
+            let error = probe(path, &Interrupt::default()).unwrap_err().to_string();
+            error.replace(&dir.path().display().to_string(), "DIR")
+        };
+        assert_eq!(shown(&dir.path().join("gone")), "DIR/gone: no Python there");
+        assert_eq!(shown(dir.path()), "DIR: no Python there");
+        let file = dir.path().join("text");
+        std::fs::write(&file, "hello").unwrap();
+        assert!(shown(&file).starts_with("DIR/text: cannot be run: "));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_old_python_and_a_program_that_is_none_are_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("python");
+        let says = |script: &str| {
+            std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+            let error = probe(&program, &Interrupt::default())
+                .unwrap_err()
+                .to_string();
+            error.replace(&dir.path().display().to_string(), "DIR")
+        };
+        assert_eq!(
+            says(r#"echo '{"version":"3.9.1","minor":309,"packages":{},"search":[]}'"#),
+            "DIR/python: is no usable Python 3.11 or later: it is Python 3.9.1"
+        );
+        assert_eq!(
+            says("echo 'unknown option -P' >&2; exit 2"),
+            "DIR/python: is no usable Python 3.11 or later: unknown option -P"
+        );
+    }
+}
