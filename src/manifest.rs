@@ -66,7 +66,7 @@ pub struct Manifest {
 }
 
 /// One model of a manifest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Model {
     /// Its name; snapshots and reports go by it.
     pub name: String,

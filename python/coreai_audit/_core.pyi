@@ -34,6 +34,9 @@ def main(argv: list[str]) -> int:
 def worker() -> None:
     """Serve conversion requests on standard input until it closes."""
 
+def upgrade_cell(cell: str) -> str:
+    """Convert one cell of an upgrade's matrix on this machine; JSON in and out."""
+
 def inspect_json(path: str) -> str:
     """The document of ``coreai-audit inspect --format json`` for one asset."""
 

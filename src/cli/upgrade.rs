@@ -11,7 +11,7 @@ use super::workers::{Defaults, LimitArgs};
 use super::{matrix, selection, Context, Exit, Failure, FormatArg};
 use crate::convert::Interpreter;
 use crate::manifest::Manifest;
-use crate::upgrade::{self, EnvSpec, Interrupt, Plan, Shard};
+use crate::upgrade::{self, EnvSpec, Executor, Interrupt, Plan, Shard};
 
 /// Tell whether an upgrade of PyTorch or the converter moves anything
 ///
@@ -88,6 +88,14 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
 
+    /// Where models are converted
+    #[arg(long, value_enum, value_name = "WHERE", default_value = "local")]
+    executor: ExecutorName,
+
+    /// Address of the Ray cluster [default: RAY_ADDRESS, then one that runs here, then a new one]
+    #[arg(long, value_name = "ADDRESS")]
+    ray_address: Option<String>,
+
     /// Only part k of n of the matrix; `report merge` joins the parts
     #[arg(long, value_name = "K/N")]
     shard: Option<Shard>,
@@ -99,6 +107,15 @@ pub struct Args {
     format: FormatArg,
 }
 
+/// Where models are converted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ExecutorName {
+    /// In worker processes on this machine
+    Local,
+    /// As tasks of a Ray cluster, each with its environment; needs coreai-audit[ray]
+    Ray,
+}
+
 #[derive(clap::Subcommand)]
 enum Command {
     Envs(envs::Args),
@@ -108,7 +125,12 @@ enum Command {
 #[derive(Clone, Debug, clap::Args)]
 struct EnvDirArg {
     /// Folder of the environments that were made [default: coreai-audit/envs in the user's cache folder]
-    #[arg(long, value_name = "DIR", env = "COREAI_AUDIT_ENV_DIR")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "COREAI_AUDIT_ENV_DIR",
+        hide_env_values = true
+    )]
     env_dir: Option<PathBuf>,
 }
 
@@ -179,6 +201,10 @@ impl Args {
             refresh: self.refresh,
             fresh: self.fresh,
             shard: self.shard,
+            executor: match self.executor {
+                ExecutorName::Local => Executor::Local,
+                ExecutorName::Ray => Executor::Ray(self.ray_address.clone()),
+            },
             jobs: self.jobs.map(usize::from),
             limits: self.limits.limits(&defaults)?,
             debug_info: self.limits.debug_info,

@@ -10,6 +10,7 @@ mod worker;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::convert::Origin;
@@ -23,17 +24,34 @@ mod core_module {
     #[pymodule_export]
     use super::running::{RunError, RunModel};
     #[pymodule_export]
-    use super::{main, worker_main};
+    use super::{main, upgrade_cell, worker_main};
 }
 
 /// Runs the command line; returns the exit status.
 #[pyfunction]
 fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<i32> {
+    set_origin(py)?;
+    Ok(py.detach(|| crate::cli::run(argv)))
+}
+
+/// Says that the wheel runs; returns the Python it runs in.
+fn set_origin(py: Python<'_>) -> PyResult<PathBuf> {
     let python: PathBuf = py.import("sys")?.getattr("executable")?.extract()?;
     let package: PathBuf = py.import("coreai_audit")?.getattr("__file__")?.extract()?;
     let package = package.parent().map(PathBuf::from).unwrap_or_default();
-    Origin::set(Origin::Wheel { python, package });
-    Ok(py.detach(|| crate::cli::run(argv)))
+    Origin::set(Origin::Wheel {
+        python: python.clone(),
+        package,
+    });
+    Ok(python)
+}
+
+/// Converts one cell of an upgrade's matrix on this machine; JSON in and out.
+#[pyfunction]
+fn upgrade_cell(py: Python<'_>, cell: &str) -> PyResult<String> {
+    let python = set_origin(py)?;
+    py.detach(|| crate::upgrade::remote_cell(cell, &python))
+        .map_err(PyRuntimeError::new_err)
 }
 
 /// Serves conversion requests on standard input until it closes.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::interrupt::Interrupt;
 use super::lock::{Lock, LockError};
-use super::probe::{probe, ProbeError};
+use super::probe::{version, ProbeError};
 use super::spec::python_in;
 use super::uv::{Uv, UvError};
 use crate::convert::bytes;
@@ -157,8 +157,7 @@ impl Envs {
             Some(wanted) => self.uv.python(wanted)?,
             None => default.to_owned(),
         };
-        let probed = probe(&path, &self.interrupt)?;
-        Ok((probed.python, probed.version))
+        Ok(version(&path, &self.interrupt)?)
     }
 
     /// Promises disk for an environment that is to be made.

@@ -3,6 +3,7 @@
 //! - [`spec`], [`resolve`]: from what a person writes to environments with a key
 //! - [`uv`], [`lock`], [`envs`], [`probe`]: environments that are made, and those that exist
 //! - [`run`], [`job`]: cells (a model in an environment) converted in workers, in parallel
+//! - [`ray`]: cells as tasks of a cluster
 //! - [`cache`], [`record`]: what became of a cell, kept for the next run
 //! - [`matrix`], [`attribution`], [`signature_diff`]: what moved, and at which step
 //! - [`document`], [`report`]: told as JSON and to a person; [`shard`]: a run spread over machines
@@ -16,6 +17,7 @@ mod job;
 mod lock;
 mod matrix;
 mod probe;
+mod ray;
 mod record;
 mod report;
 mod resolve;
@@ -30,6 +32,7 @@ pub use document::{document, merge, MergeError};
 pub use interrupt::Interrupt;
 pub use lock::{Lock, Package};
 pub use matrix::{Environment, Judged, Matrix, Row, State, SCHEMA_VERSION};
+pub use ray::{remote_cell, Executor};
 pub use record::{Failed, Record, Run, Signature, Slot};
 pub use report::{details, table};
 pub use run::{run, Plan, Watcher};
@@ -51,3 +54,6 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

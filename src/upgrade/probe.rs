@@ -89,6 +89,25 @@ print(json.dumps({
 /// # Errors
 /// When it cannot be run, or is no Python 3.11 or later.
 pub fn probe(path: &Path, interrupt: &Interrupt) -> Result<Probed, ProbeError> {
+    let (python, answer) = ask(path, interrupt)?;
+    Ok(Probed {
+        key: key(&python, &answer),
+        python,
+        version: answer.version,
+        packages: answer.packages,
+    })
+}
+
+/// The interpreter at `path` and its version.
+///
+/// # Errors
+/// As for [`probe`].
+pub fn version(path: &Path, interrupt: &Interrupt) -> Result<(PathBuf, String), ProbeError> {
+    let (python, answer) = ask(path, interrupt)?;
+    Ok((python, answer.version))
+}
+
+fn ask(path: &Path, interrupt: &Interrupt) -> Result<(PathBuf, Answer), ProbeError> {
     let gone = || ProbeError::Gone {
         path: path.to_owned(),
     };
@@ -130,13 +149,7 @@ pub fn probe(path: &Path, interrupt: &Interrupt) -> Result<Probed, ProbeError> {
     if answer.minor < 311 {
         return Err(refused(&format!("it is Python {}", answer.version)));
     }
-    let key = key(&python, &answer);
-    Ok(Probed {
-        python,
-        version: answer.version,
-        packages: answer.packages,
-        key,
-    })
+    Ok((python, answer))
 }
 
 fn key(python: &Path, answer: &Answer) -> String {

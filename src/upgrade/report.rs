@@ -119,14 +119,15 @@ fn about_environment(
 ) -> fmt::Result {
     let label = text::line(&environment.label);
     let mut lines = Vec::new();
-    match (&environment.error, index.checked_sub(1)) {
+    // What could not be made is nothing to compare with.
+    let before = matrix.environments[..index]
+        .iter()
+        .rfind(|e| e.error.is_none());
+    match (&environment.error, before) {
         (Some(error), _) => lines.push(paint.alarm(text::line(error)).to_string()),
         (None, Some(before)) => {
-            let before = &matrix.environments[before];
-            if before.error.is_none() {
-                let changed = packages(&before.packages, &environment.packages);
-                lines.push(format!("since {}: {changed}", text::line(&before.label)));
-            }
+            let changed = packages(&before.packages, &environment.packages);
+            lines.push(format!("since {}: {changed}", text::line(&before.label)));
         }
         (None, None) => lines.push(named(&environment.packages)),
     }

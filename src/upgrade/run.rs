@@ -10,6 +10,7 @@ use super::interrupt::Interrupt;
 use super::job;
 use super::matrix::{Environment, Matrix, Row};
 use super::probe::tool_key;
+use super::ray::{self, Executor};
 use super::record::Record;
 use super::resolve::{self, Column, Place, Resolved, Resolver};
 use super::shard::Shard;
@@ -47,6 +48,8 @@ pub struct Plan {
     pub fresh: bool,
     /// Only this part.
     pub shard: Option<Shard>,
+    /// Where cells are converted.
+    pub executor: Executor,
     /// Most workers at a time.
     pub jobs: Option<usize>,
     /// What one model may cost.
@@ -100,7 +103,10 @@ pub fn run(plan: &Plan, interrupt: &Interrupt, watcher: &dyn Watcher) -> Matrix 
     let todo = groups.iter().map(|g| g.cells.len()).sum();
     let known = records.iter().flatten().flatten().count();
     watcher.cells(todo, known);
-    work.convert(groups, made.as_ref().ok(), &mut records);
+    match &plan.executor {
+        Executor::Local => work.convert(groups, made.as_ref().ok(), &mut records),
+        Executor::Ray(address) => work.send(groups, address.as_deref(), &mut records),
+    }
     let environments: Vec<Environment> = columns.iter().map(Column::shown).collect();
     let rows = plan.models.iter().zip(records);
     let rows = rows.map(|(model, records)| row(model, records)).collect();
@@ -446,9 +452,16 @@ impl Work<'_> {
             record = Record::not_begun(deleted(python));
             supervisor.renew();
         }
-        if job::is_lasting(&record) {
+        self.done(model, environment, &record);
+        record
+    }
+
+    /// Keeps a record for the next run, and tells of it.
+    fn done(&self, model: usize, environment: usize, record: &Record) {
+        let (name, label) = (&self.plan.models[model].name, self.label(environment));
+        if job::is_lasting(record) {
             if let Ok(resolved) = self.resolved(model, environment) {
-                if let Err(error) = self.cache.keep(self.key(model, resolved), &record) {
+                if let Err(error) = self.cache.keep(self.key(model, resolved), record) {
                     self.watcher.not_kept(&error);
                 }
             }
@@ -458,7 +471,63 @@ impl Work<'_> {
             Some(failure) => format!("cannot convert ({})", failure.stage),
         };
         self.watcher.end(name, label, &word, record.seconds());
-        record
+    }
+
+    /// Every cell as a task of a Ray cluster, which makes the environments where they are needed.
+    fn send(&self, groups: Vec<Group>, address: Option<&str>, records: &mut Records) {
+        let mut cells = Vec::new();
+        let mut tasks = Vec::new();
+        for group in groups {
+            let Ok(resolved) = &self.columns[group.environment].by_set[group.set] else {
+                continue;
+            };
+            for model in group.cells.into_iter().rev() {
+                tasks.push(self.task(tasks.len(), model, resolved));
+                cells.push((model, group.environment));
+            }
+        }
+        if tasks.is_empty() {
+            return;
+        }
+        for (model, environment) in &cells {
+            let name = &self.plan.models[*model].name;
+            self.watcher.begin(name, self.label(*environment));
+        }
+        let mut take = |id: usize, record: Record| {
+            let (model, environment) = cells[id];
+            self.done(model, environment, &record);
+            records[model][environment] = Some(record);
+        };
+        let ended = ray::run(&tasks, &self.plan.python, address, |id, answer| {
+            take(id, answer.unwrap_or_else(Record::not_begun));
+        });
+        if let Err(error) = ended {
+            for (model, environment) in cells {
+                let slot = &mut records[model][environment];
+                slot.get_or_insert_with(|| Record::not_begun(error.clone()));
+            }
+        }
+    }
+
+    fn task(&self, id: usize, model: usize, resolved: &Resolved) -> ray::Task {
+        let (packages, python) = match &resolved.place {
+            Place::Existing(python) => (Vec::new(), Some(python.clone())),
+            Place::Locked { lock, .. } => (lock.lines().lines().map(str::to_owned).collect(), None),
+        };
+        let model = &self.plan.models[model];
+        ray::Task {
+            id,
+            packages,
+            memory: self.plan.limits.max_memory,
+            cell: ray::Cell {
+                recipe: std::path::absolute(&model.file).unwrap_or_else(|_| model.file.clone()),
+                function: model.function.clone(),
+                python,
+                debug_info: self.plan.debug_info,
+                timeout: self.plan.limits.timeout.as_secs_f64(),
+                max_memory: self.plan.limits.max_memory,
+            },
+        }
     }
 }
 

@@ -1,0 +1,111 @@
+"""Cells of ``upgrade`` as tasks of a Ray cluster.
+
+Started by the command line, which sends one JSON document on standard input and reads one JSON document
+a line on standard output: ``{"id": …, "record": …}`` or ``{"id": …, "error": "one line"}`` for each cell,
+or ``{"error": …}`` when the cluster cannot be used. Standard input stays open: when it closes, nobody is
+left to tell, and everything ends.
+
+An environment that is to be made is the ``runtime_env`` of its tasks, and Ray makes it where they run. One
+that exists is used by its path, which must be the same on every machine; so must the recipe's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+
+def main() -> None:
+    """Serve one plan and end the process."""
+    # Whatever Ray prints must not get between the answers.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    plan = json.loads(sys.stdin.readline())
+    try:
+        ray = _connect(plan["address"])
+    except Exception as error:
+        _tell(answers, {"error": _line(error)})
+        return
+    threading.Thread(target=_watch, args=(ray,), daemon=True).start()
+    try:
+        _run(ray, plan["jobs"], answers)
+    finally:
+        ray.shutdown()
+
+
+def _connect(address: str | None) -> Any:
+    # A checkout ignores the compiled module in git; the cluster needs it.
+    os.environ.setdefault("RAY_RUNTIME_ENV_IGNORE_GITIGNORE", "1")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise RuntimeError(
+            f'ray is not installed in {sys.executable}: pip install "coreai-audit[ray]"'
+        ) from None
+    ray.init(
+        address=address,
+        runtime_env={"py_modules": [str(Path(__file__).parent)]},
+        log_to_driver=False,
+        logging_level="error",
+        include_dashboard=False if address is None else None,
+    )
+    return ray
+
+
+def _watch(ray: Any) -> None:
+    """End everything as soon as the command line is gone."""
+    sys.stdin.read()
+    ray.shutdown()
+    os._exit(1)
+
+
+def _run(ray: Any, jobs: list[dict[str, Any]], answers: IO[str]) -> None:
+    task = ray.remote(max_retries=0)(_cell)
+    pending: dict[Any, Any] = {}
+    for job in jobs:
+        options = {"runtime_env": {"uv": _uv(job["packages"])}} if job["packages"] else {}
+        if job["memory"]:
+            options["memory"] = job["memory"]
+        pending[task.options(**options).remote(json.dumps(job["cell"]))] = job["id"]
+    while pending:
+        [done], _ = ray.wait(list(pending), num_returns=1)
+        identity = pending.pop(done)
+        try:
+            _tell(answers, {"id": identity, "record": json.loads(ray.get(done))})
+        except ray.exceptions.RuntimeEnvSetupError as error:
+            _tell(answers, {"id": identity, "error": f"Ray cannot make the environment: {_cause(error)}"})
+        except Exception as error:
+            _tell(answers, {"id": identity, "error": f"the task was lost: {_line(error)}"})
+
+
+def _uv(packages: list[str]) -> dict[str, Any]:
+    return {"packages": packages, "uv_pip_install_options": ["--no-deps", "--link-mode", "hardlink"]}
+
+
+def _cell(cell: str) -> str:
+    """Runs on the cluster, in the environment of the cell."""
+    from coreai_audit import _core
+
+    return _core.upgrade_cell(cell)
+
+
+def _tell(answers: IO[str], answer: dict[str, Any]) -> None:
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()
+
+
+def _line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text[:400] or type(error).__name__
+
+
+def _cause(error: BaseException) -> str:
+    """The installer's own last words: Ray puts its log before them."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith(("error:", "×", "╰─▶", "Caused by", "cause:"))]
+    return " ".join((told or lines[-1:])[:4])[:400]
