@@ -107,5 +107,5 @@ def _line(error: BaseException) -> str:
 def _cause(error: BaseException) -> str:
     """The installer's own last words: Ray puts its log before them."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith(("error:", "×", "╰─▶", "Caused by", "cause:"))]
+    told = [line for line in lines if line.startswith(("error:", "Caused by", "cause:", "Because "))]
     return " ".join((told or lines[-1:])[:4])[:400]

@@ -48,7 +48,7 @@ pub fn run(
     if outcome.saved && record.failure.is_none() {
         match fingerprint(&asset) {
             Ok(text) => record.fingerprint = Some(text),
-            Err(finding) => record.findings.push(finding),
+            Err(finding) => record.findings.push(*finding),
         }
     }
     let _ = std::fs::remove_dir_all(&asset);
@@ -117,7 +117,7 @@ fn is_outside(failure: &Failure) -> bool {
     }
 }
 
-fn fingerprint(path: &Path) -> Result<String, Finding> {
+fn fingerprint(path: &Path) -> Result<String, Box<Finding>> {
     let read = || {
         let asset = Asset::open(path)?;
         let options = ReadOptions {
@@ -129,11 +129,11 @@ fn fingerprint(path: &Path) -> Result<String, Finding> {
         asset.fingerprint(&program.module)
     };
     read().map(|f| f.to_string()).map_err(|error| {
-        Finding::new(
+        Box::new(Finding::new(
             "asset-unreadable",
             Stage::Contract,
             Severity::Error,
             format!("the saved asset has no fingerprint: {error}"),
-        )
+        ))
     })
 }

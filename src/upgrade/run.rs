@@ -191,40 +191,35 @@ impl Work<'_> {
         let (models, environments) = (self.plan.models.len(), self.columns.len());
         let mut records: Records = vec![vec![None; environments]; models];
         let mut groups: Vec<Group> = Vec::new();
-        for environment in 0..environments {
-            for model in 0..models {
-                let cell = environment * models + model;
-                let total = environments * models;
-                if self.plan.shard.is_some_and(|s| !s.has(cell, total)) {
+        let total = environments * models;
+        for cell in (0..total).filter(|&c| self.plan.shard.is_none_or(|s| s.has(c, total))) {
+            let (environment, model) = (cell / models, cell % models);
+            let resolved = match self.resolved(model, environment) {
+                Ok(resolved) => resolved,
+                Err(error) => {
+                    records[model][environment] = Some(Record::not_begun(error.clone()));
                     continue;
                 }
-                let resolved = match self.resolved(model, environment) {
-                    Ok(resolved) => resolved,
-                    Err(error) => {
-                        records[model][environment] = Some(Record::not_begun(error.clone()));
-                        continue;
-                    }
-                };
-                let known = match self.plan.fresh {
-                    true => None,
-                    false => self.cache.find(self.key(model, resolved)),
-                };
-                if known.is_some() {
-                    records[model][environment] = known;
-                    continue;
-                }
-                let set = self.set_of[model];
-                let same = |g: &&mut Group| g.environment == environment && g.set == set;
-                match groups.iter_mut().find(same) {
-                    Some(group) => group.cells.push(model),
-                    None => groups.push(Group {
-                        environment,
-                        set,
-                        cells: vec![model],
-                        python: None,
-                        lanes: 0,
-                    }),
-                }
+            };
+            let known = match self.plan.fresh {
+                true => None,
+                false => self.cache.find(self.key(model, resolved)),
+            };
+            if known.is_some() {
+                records[model][environment] = known;
+                continue;
+            }
+            let set = self.set_of[model];
+            let same = |g: &&mut Group| g.environment == environment && g.set == set;
+            match groups.iter_mut().find(same) {
+                Some(group) => group.cells.push(model),
+                None => groups.push(Group {
+                    environment,
+                    set,
+                    cells: vec![model],
+                    python: None,
+                    lanes: 0,
+                }),
             }
         }
         // Taken from the end.

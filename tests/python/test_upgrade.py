@@ -125,7 +125,12 @@ def test_a_broken_environment_is_one_line_and_stops_nothing_else(upgrade: Upgrad
     document = upgrade.json("first", "--from", "old", "--to", "bare", "--to", "not-python", "--to", "new")
     assert document["exit"] == 2
     cells = document["models"][0]["cells"]
-    assert [c["state"] for c in cells] == ["reference", "cannot-convert", "cannot-convert", "contract-changed"]
+    assert [c["state"] for c in cells] == [
+        "reference",
+        "cannot-convert",
+        "cannot-convert",
+        "contract-changed",
+    ]
     assert cells[1]["record"]["failure"] == {
         "stage": "start",
         "message": "coreai-torch is not installed in the Python that converts",

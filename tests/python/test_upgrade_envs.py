@@ -78,8 +78,12 @@ def env_dir(upgrade: Upgrade) -> Path:
 
 def test_what_would_not_fit_is_refused_before_anything_is_installed(faked: Upgrade) -> None:
     for message in failures(faked, "huge"):
-        assert message.startswith(f"not enough disk in {env_dir(faked)}: about 17500.0 TB are needed (1 of 1 packages are not in uv's cache), ")
-        assert message.endswith(" are free; free some, name another place with --env-dir, or `coreai-audit upgrade envs prune`")
+        assert message.startswith(
+            f"not enough disk in {env_dir(faked)}: about 17500.0 TB are needed (1 of 1 packages are not in uv's cache), "
+        )
+        assert message.endswith(
+            " are free; free some, name another place with --env-dir, or `coreai-audit upgrade envs prune`"
+        )
         assert "\n" not in message
     assert list(env_dir(faked).iterdir()) == []
 
@@ -100,7 +104,9 @@ def test_versions_that_do_not_go_together_and_a_dead_network_are_one_line(faked:
         "the network is needed and https://pypi.org/simple/torch/ cannot be reached: "
         "with --offline only what is in uv's cache is used"
     )
-    shown = faked.run("upgrade", "first.py:first", "--from", "torch==9.9", "--to", "torch==9.9 numpy", FAKE_UV="unsolvable")
+    shown = faked.run(
+        "upgrade", "first.py:first", "--from", "torch==9.9", "--to", "torch==9.9 numpy", FAKE_UV="unsolvable"
+    )
     assert [line.split() for line in shown.stdout.splitlines()[:2]] == [
         ["model", "torch==9.9", "torch==9.9", "numpy"],
         ["first", "cannot", "convert", "(environment)", "cannot", "convert", "(environment)"],
@@ -207,14 +213,26 @@ def test_environments_are_made_by_uv_used_again_listed_and_pruned(tmp_path: Path
         # The files are links into uv's cache.
         assert made["shared_bytes"] > 0.9 * made["bytes"]
     shown = upgrade.run("upgrade", "envs", "list").stdout.splitlines()
-    assert shown[0].split() == ["env", "python", "torch", "coreai-torch", "packages", "size", "shared", "unused", "for"]
+    assert shown[0].split() == [
+        "env",
+        "python",
+        "torch",
+        "coreai-torch",
+        "packages",
+        "size",
+        "shared",
+        "unused",
+        "for",
+    ]
     assert len(shown) == 4
 
     assert upgrade.run("upgrade", "envs", "prune").stdout.startswith("removed 0 of 2 environments, ")
     one = listed["environments"][0]["key"][:8]
     assert upgrade.run("upgrade", "envs", "prune", one).stdout.startswith("removed 1 of 2 environments, ")
     assert "no such environment" in upgrade.run("upgrade", "envs", "prune", one).stderr
-    assert upgrade.run("upgrade", "envs", "prune", "--unused", "0").stdout.startswith("removed 1 of 1 environment, ")
+    assert upgrade.run("upgrade", "envs", "prune", "--unused", "0").stdout.startswith(
+        "removed 1 of 1 environment, "
+    )
     assert list(env_dir(upgrade).iterdir()) == []
 
     refused = upgrade.json("first.py:first", "--from", "torch==0.0.1", "--to", "torch==0.0.2")

@@ -14,7 +14,7 @@ from conftest import COMMAND
 
 # Version 2.0 of a made-up package that hands over buffers of one shape in reverse order of their names;
 # nothing else.
-SHIM = '''\
+SHIM = """\
 import importlib.abc
 import sys
 
@@ -39,7 +39,7 @@ class Patch(importlib.abc.MetaPathFinder):
 
 
 sys.meta_path.insert(0, Patch())
-'''
+"""
 
 RECIPE = """\
 import torch
@@ -88,6 +88,13 @@ def environment(folder: Path, *, torch: bool = True, shim: bool = False) -> Path
     return folder
 
 
+def uv_cache() -> str:
+    """The folder of uv's cache; that of the tests' own uv where it has one."""
+    beside = Path(sys.executable).with_name("uv")
+    uv = str(beside) if beside.exists() else "uv"
+    return subprocess.run([uv, "cache", "dir"], check=True, capture_output=True, text=True).stdout.strip()
+
+
 class Upgrade:
     """Runs ``coreai-audit upgrade`` in a folder with a cache of its own."""
 
@@ -95,6 +102,8 @@ class Upgrade:
         self.folder = folder
         self.cache = folder / "cache"
         self.env = {**os.environ, "CI": "true", "XDG_CACHE_HOME": str(self.cache)}
+        # uv would follow, and download PyTorch again.
+        self.env.setdefault("UV_CACHE_DIR", uv_cache())
 
     def run(self, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
