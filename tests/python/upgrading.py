@@ -88,11 +88,16 @@ def environment(folder: Path, *, torch: bool = True, shim: bool = False) -> Path
     return folder
 
 
-def uv_cache() -> str:
-    """The folder of uv's cache; that of the tests' own uv where it has one."""
+def uv() -> str:
+    """The uv beside the Python of the tests, or the one on the search path."""
     beside = Path(sys.executable).with_name("uv")
-    uv = str(beside) if beside.exists() else "uv"
-    return subprocess.run([uv, "cache", "dir"], check=True, capture_output=True, text=True).stdout.strip()
+    return str(beside) if beside.exists() else "uv"
+
+
+def uv_cache() -> str:
+    """The folder of uv's cache."""
+    asked = subprocess.run([uv(), "cache", "dir"], check=True, capture_output=True, text=True)
+    return asked.stdout.strip()
 
 
 class Upgrade:
