@@ -70,7 +70,9 @@ def main() -> None:
             cold.append(timed(command, env, (0, 1)))
             warm.append(timed(command, env, (0, 1)))
             del env["XDG_CACHE_HOME"]
-        print(f"round {number + 1}: by hand {hand[-1]:6.2f} s, cold {cold[-1]:6.2f} s, warm {warm[-1]:5.2f} s")
+        print(
+            f"round {number + 1}: by hand {hand[-1]:6.2f} s, cold {cold[-1]:6.2f} s, warm {warm[-1]:5.2f} s"
+        )
     medians = [statistics.median(times) for times in (hand, cold, warm)]
     print(
         f"median:  by hand {medians[0]:6.2f} s, cold {medians[1]:6.2f} s ({medians[0] / medians[1]:.2f} times as "
