@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import threading
 from pathlib import Path
 from typing import IO, Any
+
+# Seconds for the first word of a cluster that is named by its address.
+_REACHABLE_WITHIN = 10
 
 
 def main() -> None:
@@ -25,12 +29,12 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     plan = json.loads(sys.stdin.readline())
+    threading.Thread(target=_watch, daemon=True).start()
     try:
         ray = _connect(plan["address"])
     except Exception as error:
         _tell(answers, {"error": _line(error)})
         return
-    threading.Thread(target=_watch, args=(ray,), daemon=True).start()
     try:
         _run(ray, plan["jobs"], answers)
     finally:
@@ -38,6 +42,8 @@ def main() -> None:
 
 
 def _connect(address: str | None) -> Any:
+    if address is not None:
+        _reach(address)
     # A checkout ignores the compiled module in git; the cluster needs it.
     os.environ.setdefault("RAY_RUNTIME_ENV_IGNORE_GITIGNORE", "1")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -57,11 +63,22 @@ def _connect(address: str | None) -> Any:
     return ray
 
 
-def _watch(ray: Any) -> None:
+def _watch() -> None:
     """End everything as soon as the command line is gone."""
     sys.stdin.read()
-    ray.shutdown()
+    if "ray" in sys.modules:
+        sys.modules["ray"].shutdown()
     os._exit(1)
+
+
+def _reach(address: str) -> None:
+    """Ray itself waits for minutes for a cluster that is not there."""
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=_REACHABLE_WITHIN).close()
+        except OSError as error:
+            raise RuntimeError(f"no Ray cluster at {address}: {error}") from None
 
 
 def _run(ray: Any, jobs: list[dict[str, Any]], answers: IO[str]) -> None:

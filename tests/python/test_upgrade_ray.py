@@ -113,4 +113,4 @@ def test_a_cluster_that_is_not_there_and_a_python_without_ray_are_one_line(
     assert code == 2
     failure = json.loads(out)["models"][0]["cells"][0]["record"]["failure"]
     assert failure["stage"] == "environment"
-    assert "\n" not in failure["message"]
+    assert failure["message"] == "no Ray cluster at 127.0.0.1:1: [Errno 111] Connection refused"
