@@ -75,8 +75,8 @@ def main() -> None:
         )
     medians = [statistics.median(times) for times in (hand, cold, warm)]
     print(
-        f"median:  by hand {medians[0]:6.2f} s, cold {medians[1]:6.2f} s ({medians[0] / medians[1]:.2f} times as "
-        f"fast), warm {medians[2]:5.2f} s ({medians[0] / medians[2]:.0f} times as fast; goals: 1 and 10)"
+        f"median:  by hand {medians[0]:6.2f} s, cold {medians[1]:6.2f} s "
+        f"({medians[0] / medians[1]:.2f} times as fast), warm {medians[2]:5.2f} s ({medians[0] / medians[2]:.0f} times as fast; goals: 1 and 10)"
     )
 
 

@@ -208,7 +208,8 @@ class Session:
         Local scope keeps the printer from visiting every large constant to name it: with it a program
         of any size prints in time proportional to its ops.
         """
-        operation = self.program._module._mlir_module.operation
+        # Before coreai-core 1.0.0b3 the program holds it itself.
+        operation = getattr(self.program, "_module", self.program)._mlir_module.operation
         return str(
             operation.get_asm(
                 large_elements_limit=_ELIDE_ABOVE,
