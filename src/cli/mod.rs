@@ -115,7 +115,8 @@ struct Cli {
         global = true,
         value_enum,
         value_name = "WHEN",
-        default_value = "auto"
+        default_value = "auto",
+        display_order = 901
     )]
     color: Color,
 }
@@ -146,7 +147,13 @@ pub enum Format {
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct FormatArg {
     /// How results are written
-    #[arg(long, value_enum, value_name = "FORMAT", default_value = "human")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        default_value = "human",
+        display_order = 900
+    )]
     pub format: Format,
 }
 

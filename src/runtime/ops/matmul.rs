@@ -236,6 +236,12 @@ pub(super) fn batch_matmul(a: &Tensor, b: &Tensor) -> OpResult<Tensor> {
     }
     let mut dims: Dims = a.dims().into();
     dims[rank - 1] = n;
+    if matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
+        let negative = b.strides()[rank - 2..].iter().any(|s| *s < 0);
+        let b = if negative { b.contiguous()? } else { b.clone() };
+        let steps = (b.strides()[rank - 2], b.strides()[rank - 1]);
+        return products(a, &dims, &b, &batches(&b), (k, n), steps);
+    }
     if !matches!(dtype.class(), Class::Float | Class::Complex) {
         return Err(format!("a matrix product of {dtype}"));
     }
@@ -262,27 +268,42 @@ pub(super) fn batch_matmul(a: &Tensor, b: &Tensor) -> OpResult<Tensor> {
         }
         return Ok(out);
     }
-    let mut out = Tensor::alloc(DType::F32, &dims)?;
+    let b = cast(b, DType::F32)?.contiguous()?;
+    let steps = (n as isize, 1);
+    products(a, &dims, &b, &batches(&b), (k, n), steps)
+}
+
+/// One product for each matrix of `a` and each start in the memory of `b`, whose matrices have `k × n`
+/// elements at these distances.
+fn products(
+    a: &Tensor,
+    dims: &[usize],
+    b: &Tensor,
+    starts: &[usize],
+    (k, n): (usize, usize),
+    (rs, cs): (isize, isize),
+) -> OpResult<Tensor> {
+    let dtype = a.dtype();
+    let m = dims[dims.len() - 2];
+    let size = (m, k, n);
+    let tile = m * n;
+    let mut out = Tensor::alloc(DType::F32, dims)?;
     if out.is_empty() {
         return cast(&out, dtype);
     }
     let x = cast(a, DType::F32)?.contiguous()?;
-    let b = match dtype {
-        DType::F32 | DType::F16 | DType::BF16 => b.clone(),
-        _ => cast(b, DType::F32)?,
-    };
-    let negative = b.strides()[rank - 2..].iter().any(|s| *s < 0);
-    let b = if negative { b.contiguous()? } else { b };
-    let (rs, cs) = (
-        b.strides()[rank - 2] as usize,
-        b.strides()[rank - 1] as usize,
-    );
     // A dimension of one element has no stride to speak of.
-    let (rs, cs) = (
-        if k == 1 { n.max(1) } else { rs },
-        if n == 1 { k.max(1) } else { cs },
-    );
-    let starts = batches(&b);
+    let step = |count: usize, step: isize, other: usize| match count {
+        1 => Ok(other.max(1)),
+        _ => {
+            usize::try_from(step).map_err(|_| "internal: a matrix that runs backwards".to_string())
+        }
+    };
+    let (rs, cs) = (step(k, rs, n)?, step(n, cs, k)?);
+    let count = out.len() / tile.max(1);
+    if starts.len() != count {
+        return Err("internal: another number of matrices".into());
+    }
     let x = x.data::<f32>()?;
     let work = m.saturating_mul(k).saturating_mul(n);
     for (i, o) in out.data_mut::<f32>()?.chunks_exact_mut(tile).enumerate() {
@@ -361,7 +382,146 @@ fn broadcasting(call: &mut Call<'_>) -> OpResult<Tensor> {
     batch_matmul(&wide(&a)?, &wide(&b)?)
 }
 
+/// How the right side of a grouped product comes from the heads of a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::runtime) struct Grouped {
+    /// The two last dimensions are exchanged.
+    pub transposed: bool,
+    /// Every head is repeated so many times; else the heads are picked by indices.
+    pub tiled: bool,
+    /// The result is broadcast to a shape.
+    pub broadcast: bool,
+}
+
+impl Grouped {
+    /// The form in which a program carries it.
+    pub fn code(self) -> i32 {
+        i32::from(self.transposed) | i32::from(self.tiled) << 1 | i32::from(self.broadcast) << 2
+    }
+
+    fn from_code(code: i64) -> Grouped {
+        Grouped {
+            transposed: code & 1 != 0,
+            tiled: code & 2 != 0,
+            broadcast: code & 4 != 0,
+        }
+    }
+}
+
+/// A product with heads of a cache, each read where it lies by every query head of its group.
+fn grouped(call: &mut Call<'_>) -> OpResult<Tensor> {
+    let how = Grouped::from_code(call.arg(3)?.int()?);
+    let (a, cache) = (call.arg(0)?, call.arg(1)?);
+    if cache.rank() != 4 {
+        return Err(format!("heads of shape {}", shape(cache.dims())));
+    }
+    let heads: Vec<usize> = if how.tiled {
+        let times = usize::try_from(call.arg(2)?.int()?).map_err(|_| "a negative count")?;
+        let each = |h| std::iter::repeat_n(h, times);
+        (0..cache.dims()[1]).flat_map(each).collect()
+    } else {
+        match picked(cache, call.arg(2)?)? {
+            Some(heads) => heads,
+            // Not one list of heads for all: as the program says.
+            None => return copied(call, how),
+        }
+    };
+    let (t, d) = (cache.dims()[2], cache.dims()[3]);
+    let (st, sd) = (cache.strides()[2], cache.strides()[3]);
+    let ((k, n), steps) = match how.transposed {
+        true => ((d, t), (sd, st)),
+        false => ((t, d), (st, sd)),
+    };
+    let wanted = [cache.dims()[0], heads.len(), k, n];
+    let unchanged = !how.broadcast || {
+        let target = call.arg(4)?.ints()?;
+        target.len() == 4 && target.iter().zip(wanted).all(|(a, b)| *a == b as i64)
+    };
+    let plain = matches!(a.dtype(), DType::F32 | DType::F16 | DType::BF16)
+        && a.dtype() == cache.dtype()
+        && a.rank() == 4
+        && a.dims()[..2] == wanted[..2]
+        && a.dims()[3] == k
+        && cache.strides().iter().all(|s| *s >= 0);
+    if !unchanged || !plain {
+        return copied(call, how);
+    }
+    let mut starts = Vec::with_capacity(wanted[0] * wanted[1]);
+    for b in 0..wanted[0] {
+        for h in &heads {
+            let at = b * cache.strides()[0] as usize + h * cache.strides()[1] as usize;
+            starts.push(cache.offset() + at);
+        }
+    }
+    let dims = [wanted[0], wanted[1], a.dims()[2], n];
+    products(a, &dims, cache, &starts, (k, n), steps)
+}
+
+/// The heads that indices pick, where they are the same list everywhere and each takes a whole head.
+fn picked(cache: &Tensor, indices: &Tensor) -> OpResult<Option<Vec<usize>>> {
+    let repeated = |i: usize| indices.dims()[i] == 1 || indices.strides()[i] == 0;
+    let whole = |i: usize| indices.dims()[i] == cache.dims()[i];
+    if indices.rank() != 4
+        || ![0, 2, 3].iter().all(|i| repeated(*i) && whole(*i))
+        || indices.is_empty()
+    {
+        return Ok(None);
+    }
+    let list = indices.view(
+        [indices.dims()[1]].as_slice().into(),
+        [indices.strides()[1]].as_slice().into(),
+        indices.offset(),
+    );
+    let heads = list.ints()?.into_iter();
+    let heads = heads.map(|i| super::gather::position(i, cache.dims()[1]));
+    heads.collect::<OpResult<_>>().map(Some)
+}
+
+/// The same by the ops of the program.
+fn copied(call: &mut Call<'_>, how: Grouped) -> OpResult<Tensor> {
+    let (a, cache, repeat) = (call.take(0)?, call.take(1)?, call.take(2)?);
+    let run = |name: &str, args: Vec<Tensor>| -> OpResult<Tensor> {
+        let Some(Kernel::One(kernel)) = super::find(&format!("coreai.{name}")) else {
+            return Err(format!("internal: no {name}"));
+        };
+        kernel(&mut Call {
+            args: args.into(),
+            attrs: call.attrs,
+            results: &[],
+        })
+    };
+    let ints = |values: &[i32]| Tensor::of(DType::I32, &[values.len()], values);
+    let one = |value: i32| Tensor::of(DType::I32, &[], &[value]);
+    let mut right = if how.tiled {
+        let [b, h, t, d] = [0, 1, 2, 3].map(|i| cache.dims()[i]);
+        let times = usize::try_from(repeat.int()?).map_err(|_| "a negative count")?;
+        let wide = run("expand_dims", vec![cache, ints(&[2])?])?;
+        let tiled = run(
+            "tile",
+            vec![wide, ints(&[1, 1, repeat.int()? as i32, 1, 1])?],
+        )?;
+        let strides = crate::runtime::tensor::row_major(&[b, h * times, t, d]);
+        let tiled = tiled.contiguous()?;
+        tiled.view(
+            [b, h * times, t, d].as_slice().into(),
+            strides,
+            tiled.offset(),
+        )
+    } else {
+        run("gather_along_axis", vec![cache, repeat, one(1)?])?
+    };
+    if how.transposed {
+        right = run("transpose", vec![right, ints(&[0, 1, 3, 2])?])?;
+    }
+    if how.broadcast {
+        let target = call.arg(4)?.clone();
+        right = run("broadcast_to", vec![right, target])?;
+    }
+    run("broadcasting_batch_matmul", vec![a, right])
+}
+
 pub const OPS: &[(&str, Kernel)] = &[
+    ("grouped_product", Kernel::One(grouped)),
     ("batch_matmul", Kernel::One(strict)),
     ("broadcasting_batch_matmul", Kernel::One(broadcasting)),
 ];

@@ -27,6 +27,7 @@ mod unary;
 
 use smallvec::SmallVec;
 
+pub(super) use matmul::Grouped;
 pub(super) use scalar::Combiner;
 pub(super) use scatter::scatter_nd;
 pub(super) use {cast::cast, conv::unravel, reduce::reduce_with};

@@ -3,6 +3,7 @@
 //! A rule is one file here and one line in `RULES`. Rules work on a copy of a graph's body before it is
 //! planned; where nothing fits, nothing is copied.
 
+mod grouped;
 mod layer_update;
 mod packed;
 
@@ -15,7 +16,7 @@ use crate::ir::{Attr, Block, Body, Dense, Element, Op, OpId, Payload, Type, Valu
 /// A rule: tries to replace what leads to the op at `place` of the entry block.
 type Rule = fn(&Editor<'_>, place: usize) -> Option<Edit>;
 
-const RULES: &[Rule] = &[layer_update::rule, packed::rule];
+const RULES: &[Rule] = &[layer_update::rule, packed::rule, grouped::rule];
 
 /// The body with every rule applied where it fits.
 pub(super) fn rewrite(body: &Body) -> Cow<'_, Body> {
