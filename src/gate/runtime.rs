@@ -51,7 +51,7 @@ pub fn run(
             atol: model.atol,
             rtol: model.rtol,
         },
-        hints: hints(&outcome.functions),
+        hints: hints(&outcome.functions, contract),
         ..Options::default()
     };
     let result = Trace::open(trace)
@@ -120,7 +120,7 @@ fn no_reference(outcome: &Outcome) -> Option<Finding> {
 }
 
 /// What the exported program and the eager calls say of the values.
-fn hints(functions: &[FunctionSignature]) -> Hints {
+fn hints(functions: &[FunctionSignature], contract: &Contract) -> Hints {
     let mut hints = Hints::default();
     for function in functions {
         let name = || function.name.clone();
@@ -139,7 +139,8 @@ fn hints(functions: &[FunctionSignature]) -> Hints {
             }));
         // Which buffers are lost follows from the trace: a buffer that changes is a state as a rule.
         let changed = function.observed.iter().flat_map(|o| &o.changed);
-        let others = changed.filter(|c| c.kind != "buffer");
+        let others =
+            changed.filter(|c| c.kind != "buffer" && !is_state(function, contract, &c.name));
         hints.lost.extend(others.map(|c| Lost {
             function: name(),
             kind: match c.kind.as_str() {
@@ -150,6 +151,24 @@ fn hints(functions: &[FunctionSignature]) -> Hints {
         }));
     }
     hints
+}
+
+/// Whether a name is one of a state's: its buffer, an alias of it, or a view of its memory.
+fn is_state(function: &FunctionSignature, contract: &Contract, name: &str) -> bool {
+    let states = contract
+        .functions
+        .iter()
+        .filter(|f| f.name == function.name)
+        .flat_map(|f| &f.states);
+    let sources: Vec<&str> = states
+        .filter_map(|s| s.source.as_ref())
+        .map(|s| s.name.as_str())
+        .collect();
+    let groups = function.aliases.iter().chain(&function.storages);
+    sources.contains(&name)
+        || groups.into_iter().any(|group| {
+            group.iter().any(|n| n == name) && group.iter().any(|n| sources.contains(&n.as_str()))
+        })
 }
 
 fn place(site: Option<&Site>) -> String {
