@@ -34,8 +34,8 @@ def main(argv: list[str]) -> int:
 def worker() -> None:
     """Serve conversion requests on standard input until it closes."""
 
-def upgrade_cell(cell: str) -> str:
-    """Convert one cell of an upgrade's matrix on this machine; JSON in and out."""
+def upgrade_cell(cell: str, given: bytes | None, records: bool) -> tuple[str, bytes | None]:
+    """Convert one cell of an upgrade's matrix on this machine; JSON in and out, and the reference."""
 
 def inspect_json(path: str) -> str:
     """The document of ``coreai-audit inspect --format json`` for one asset."""

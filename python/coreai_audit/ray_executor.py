@@ -83,32 +83,54 @@ def _reach(address: str) -> None:
 
 def _run(ray: Any, jobs: list[dict[str, Any]], answers: IO[str]) -> None:
     task = ray.remote(max_retries=0)(_cell)
-    pending: dict[Any, Any] = {}
-    for job in jobs:
+    pending: dict[Any, dict[str, Any]] = {}
+
+    def submit(job: dict[str, Any], given: Any) -> None:
         options = {"runtime_env": {"uv": _uv(job["packages"])}} if job["packages"] else {}
         if job["memory"]:
             options["memory"] = job["memory"]
-        pending[task.options(**options).remote(json.dumps(job["cell"]))] = job["id"]
+        pending[task.options(**options).remote(json.dumps(job["cell"]), given, job["records"])] = job
+
+    # What is run against a reference that is to be recorded waits for it.
+    recording = {job["model"] for job in jobs if job["records"]}
+    waiting = [job for job in jobs if not job["records"] and job["model"] in recording]
+    for job in jobs:
+        if job["records"]:
+            submit(job, None)
+        elif job["model"] not in recording:
+            submit(job, _bytes(job["trace"]))
     while pending:
         [done], _ = ray.wait(list(pending), num_returns=1)
-        identity = pending.pop(done)
+        job = pending.pop(done)
+        recorded = None
         try:
-            _tell(answers, {"id": identity, "record": json.loads(ray.get(done))})
+            record, recorded = ray.get(done)
+            if recorded is not None:
+                Path(job["trace"]).write_bytes(recorded)
+            _tell(answers, {"id": job["id"], "record": json.loads(record)})
         except ray.exceptions.RuntimeEnvSetupError as error:
-            _tell(answers, {"id": identity, "error": f"Ray cannot make the environment: {_cause(error)}"})
+            _tell(answers, {"id": job["id"], "error": f"Ray cannot make the environment: {_cause(error)}"})
         except Exception as error:
-            _tell(answers, {"id": identity, "error": f"the task was lost: {_line(error)}"})
+            _tell(answers, {"id": job["id"], "error": f"the task was lost: {_line(error)}"})
+        if job["records"]:
+            given = None if recorded is None else ray.put(recorded)
+            for other in (j for j in waiting if j["model"] == job["model"]):
+                submit(other, given)
+
+
+def _bytes(path: str | None) -> bytes | None:
+    return Path(path).read_bytes() if path and Path(path).is_file() else None
 
 
 def _uv(packages: list[str]) -> dict[str, Any]:
     return {"packages": packages, "uv_pip_install_options": ["--no-deps", "--link-mode", "hardlink"]}
 
 
-def _cell(cell: str) -> str:
+def _cell(cell: str, given: bytes | None, records: bool) -> tuple[str, bytes | None]:
     """Runs on the cluster, in the environment of the cell."""
     from coreai_audit import _core
 
-    return _core.upgrade_cell(cell)
+    return _core.upgrade_cell(cell, given, records)
 
 
 def _tell(answers: IO[str], answer: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::convert::Origin;
 
@@ -46,12 +47,19 @@ fn set_origin(py: Python<'_>) -> PyResult<PathBuf> {
     Ok(python)
 }
 
-/// Converts one cell of an upgrade's matrix on this machine; JSON in and out.
+/// Converts one cell of an upgrade's matrix on this machine; JSON in and out, and the reference.
 #[pyfunction]
-fn upgrade_cell(py: Python<'_>, cell: &str) -> PyResult<String> {
+fn upgrade_cell<'py>(
+    py: Python<'py>,
+    cell: &str,
+    given: Option<&[u8]>,
+    records: bool,
+) -> PyResult<(String, Option<Bound<'py, PyBytes>>)> {
     let python = set_origin(py)?;
-    py.detach(|| crate::upgrade::remote_cell(cell, &python))
-        .map_err(PyRuntimeError::new_err)
+    let (record, recorded) = py
+        .detach(|| crate::upgrade::remote_cell(cell, &python, given, records))
+        .map_err(PyRuntimeError::new_err)?;
+    Ok((record, recorded.map(|bytes| PyBytes::new(py, &bytes))))
 }
 
 /// Serves conversion requests on standard input until it closes.

@@ -12,6 +12,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::job::share;
 use super::lock::{hex, Lock};
 use super::record::Record;
 use crate::files::write_atomically;
@@ -59,8 +60,8 @@ impl Cache {
         Cache { root }
     }
 
-    /// The record of a cell, if it still holds.
-    pub fn find(&self, key: CellKey<'_>) -> Option<Record> {
+    /// The record of a cell, if it still holds, and the reference that was recorded with it.
+    pub fn find(&self, key: CellKey<'_>) -> Option<(Record, Option<PathBuf>)> {
         let versions = versions(&self.folder(key));
         versions.into_iter().find_map(|(path, _)| {
             let size = fs::metadata(&path).ok()?.len();
@@ -78,15 +79,17 @@ impl Cache {
             }
             let mut record = kept.record;
             record.run.cached = true;
-            Some(record)
+            let trace = trace_beside(&path);
+            Some((record, trace.is_file().then_some(trace)))
         })
     }
 
-    /// Keeps the record of a cell, and forgets the oldest versions of it.
+    /// Keeps the record of a cell with the reference that was recorded, and forgets the oldest versions
+    /// of it.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn keep(&self, key: CellKey<'_>, record: &Record) -> io::Result<()> {
+    pub fn keep(&self, key: CellKey<'_>, record: &Record, trace: Option<&Path>) -> io::Result<()> {
         let files: Option<Vec<(PathBuf, String)>> = record
             .run
             .files
@@ -108,8 +111,16 @@ impl Cache {
             files,
             record: record.clone(),
         };
-        write_atomically(&folder.join(name), &serde_json::to_vec(&kept)?)?;
+        let path = folder.join(name);
+        if let Some(trace) = trace.filter(|t| t.is_file()) {
+            share(trace, &trace_beside(&path))?;
+        }
+        write_atomically(&path, &serde_json::to_vec(&kept)?)?;
         for (old, _) in versions(&folder).into_iter().skip(MOST_VERSIONS) {
+            let trace = trace_beside(&old);
+            if trace.is_file() {
+                fs::remove_file(trace)?;
+            }
             fs::remove_file(old)?;
         }
         Ok(())
@@ -158,6 +169,11 @@ impl Cache {
         }
         self.root.join("cells").join(&hex(&hasher.finalize())[..32])
     }
+}
+
+/// Where the reference stands that was recorded with a record.
+fn trace_beside(record: &Path) -> PathBuf {
+    record.with_extension("trace.safetensors")
 }
 
 /// The kept versions of a cell, newest first.
@@ -214,19 +230,23 @@ mod tests {
         fs::write(&recipe, "1").unwrap();
         fs::write(&helper, "1").unwrap();
         let cache = Cache::new(dir.path().join("cache"));
-        let found = |cache: &Cache| cache.find(key(&recipe, "e")).map(|r| r.warnings[0].clone());
+        let found = |cache: &Cache| {
+            cache
+                .find(key(&recipe, "e"))
+                .map(|(r, _)| r.warnings[0].clone())
+        };
         assert_eq!(found(&cache), None);
         cache
-            .keep(key(&recipe, "e"), &record(&[&recipe, &helper], "one"))
+            .keep(key(&recipe, "e"), &record(&[&recipe, &helper], "one"), None)
             .unwrap();
         assert_eq!(found(&cache).as_deref(), Some("one"));
-        assert!(cache.find(key(&recipe, "e")).unwrap().run.cached);
+        assert!(cache.find(key(&recipe, "e")).unwrap().0.run.cached);
         assert!(cache.find(key(&recipe, "other")).is_none());
 
         fs::write(&helper, "2").unwrap();
         assert_eq!(found(&cache), None);
         cache
-            .keep(key(&recipe, "e"), &record(&[&recipe, &helper], "two"))
+            .keep(key(&recipe, "e"), &record(&[&recipe, &helper], "two"), None)
             .unwrap();
         assert_eq!(found(&cache).as_deref(), Some("two"));
         fs::write(&helper, "1").unwrap();
@@ -245,10 +265,12 @@ mod tests {
         let recipe = dir.path().join("r.py");
         fs::write(&recipe, "1").unwrap();
         let cache = Cache::new(dir.path().join("cache"));
-        cache.keep(key(&recipe, "e"), &record(&[], "none")).unwrap();
+        cache
+            .keep(key(&recipe, "e"), &record(&[], "none"), None)
+            .unwrap();
         assert!(cache.find(key(&recipe, "e")).is_none());
         cache
-            .keep(key(&recipe, "e"), &record(&[&recipe], "one"))
+            .keep(key(&recipe, "e"), &record(&[&recipe], "one"), None)
             .unwrap();
         let folder = cache.folder(key(&recipe, "e"));
         let (path, _) = versions(&folder).remove(0);

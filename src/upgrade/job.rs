@@ -1,6 +1,6 @@
 //! One cell: a model converted in the worker of one environment, read, and summed up as a record.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::record::{signatures, Failed, Record, Run};
 use crate::asset::{Asset, ReadOptions};
@@ -21,7 +21,16 @@ const OUTSIDE: &[&str] = &[
     "PermissionError",
 ];
 
-/// Converts `model` with the supervisor's environment; the asset is written below `scratch` and removed.
+/// What an asset is run against.
+pub enum Reference<'a> {
+    /// A trace recorded now, in the first environment; it is left at this path.
+    Record(&'a Path),
+    /// The trace that the first environment leaves: asked for when the asset stands.
+    Use(&'a dyn Fn() -> Option<PathBuf>),
+}
+
+/// Converts `model` with the supervisor's environment, reads the asset and runs it against the reference;
+/// the asset is written below `scratch` and removed.
 ///
 /// # Errors
 /// When no worker can be started.
@@ -29,18 +38,53 @@ pub fn run(
     model: &Model,
     debug_info: bool,
     scratch: &Path,
+    reference: &Reference<'_>,
     supervisor: &mut Supervisor,
     progress: &mut dyn Progress,
 ) -> Result<Record, SupervisorError> {
     let asset = scratch.join("cell.aimodel");
+    let trace = gate::trace_path(&asset);
     let _ = std::fs::remove_dir_all(&asset);
-    let request = Request::new(model, &asset, debug_info);
-    let outcome = gate::convert(&request, supervisor, progress)?;
+    let _ = std::fs::remove_file(&trace);
+    let mut request = Request::new(model, &asset, debug_info);
+    if let Reference::Record(_) = reference {
+        request = request.with_reference(&trace);
+    }
+    let mut outcome = gate::convert(&request, supervisor, progress)?;
     let peak_memory = supervisor.peak_memory();
-    let reading = gate::read(&outcome, &asset);
+    let mut reading = gate::read(&outcome, &asset);
+    let wanted = match reference {
+        Reference::Record(_) => true,
+        Reference::Use(find) => {
+            // The check writes into the trace; the reference itself is for all.
+            outcome.reference = find().is_some_and(|found| share(&found, &trace).is_ok());
+            outcome.reference
+        }
+    };
+    let mut checked = gate::Checked::default();
+    if let (true, Some(contract)) = (wanted, &reading.contract) {
+        checked = gate::run(model, &outcome, contract, &asset, &trace, progress);
+    }
+    let good = !checked
+        .findings
+        .iter()
+        .any(|f| f.severity == Severity::Error);
+    gate::merge(
+        &mut reading.findings,
+        checked.findings,
+        checked.report.as_ref(),
+    );
+    outcome.stages.extend(checked.time);
+    if let Reference::Record(target) = reference {
+        if outcome.reference {
+            let _ = share(&trace, target);
+        }
+    }
+    let _ = std::fs::remove_file(&trace);
     let mut record = Record {
         failure: failed(&outcome),
         findings: reading.findings,
+        checked: checked.report.map(|r| good && r.parity_holds()),
         contract: reading.contract,
         signature: signatures(&outcome.functions),
         ..Record::default()
@@ -67,6 +111,14 @@ pub fn run(
             .collect(),
     };
     Ok(record)
+}
+
+/// The same file under another name: a link where the disk is the same.
+pub(super) fn share(from: &Path, to: &Path) -> std::io::Result<()> {
+    if to.exists() {
+        std::fs::remove_file(to)?;
+    }
+    std::fs::hard_link(from, to).or_else(|_| std::fs::copy(from, to).map(drop))
 }
 
 /// Whether the same conversion would end the same way: then the record may be kept.

@@ -13,6 +13,9 @@ use crate::report::{Finding, Severity, Stage};
 /// Version of the JSON document.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// The finding that the asset could not be run at all.
+const NOT_RUN: &str = "not-run";
+
 /// One environment as reports show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
@@ -173,11 +176,12 @@ fn state(index: usize, record: Option<&Record>, first: Option<&Record>, level: L
 
 fn exit_of(row: &Row, index: usize, state: State, new_findings: &[Finding]) -> i32 {
     let record = row.records[index].as_ref();
-    let unchecked = record.is_some_and(|r| {
-        r.findings
-            .iter()
-            .any(|f| f.severity == Severity::Error && matches!(f.stage, Stage::Run | Stage::Check))
+    let errors = record.iter().flat_map(|r| &r.findings).filter(|f| {
+        let running = matches!(f.stage, Stage::Run | Stage::Check);
+        running && f.severity == Severity::Error && !row.accepted.iter().any(|a| accepts(a, f))
     });
+    // What cannot be run is not judged; what computes something else is found.
+    let unchecked = errors.map(|f| if f.id == NOT_RUN { 2 } else { 1 }).max();
     let of_state = match state {
         State::CannotConvert => {
             let outside = record
@@ -200,7 +204,9 @@ fn exit_of(row: &Row, index: usize, state: State, new_findings: &[Finding]) -> i
         State::ProgramChanged => i32::from(row.level == Level::Strict),
         State::Reference | State::Same | State::ContractCompatible | State::Elsewhere => 0,
     };
-    of_state.max(i32::from(unchecked || !new_findings.is_empty()))
+    of_state
+        .max(unchecked.unwrap_or(0))
+        .max(i32::from(!new_findings.is_empty()))
 }
 
 /// Error findings of `record` that `other` does not have and the manifest does not accept.

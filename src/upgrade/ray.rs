@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::job;
+use super::job::{self, Reference};
 use super::record::Record;
 use crate::convert::{Interpreter, Limits, Progress, Step, Supervisor};
 use crate::manifest::Model;
@@ -31,6 +31,12 @@ pub enum Executor {
 pub(super) struct Task {
     /// Comes back with the answer.
     pub(super) id: usize,
+    /// Which model it is of: a reference that is recorded for one is for all its tasks.
+    pub(super) model: usize,
+    /// Whether it records the reference.
+    pub(super) records: bool,
+    /// Where the reference is, or comes to be once it is recorded; on this machine.
+    pub(super) trace: Option<PathBuf>,
     /// Requirements of an environment that Ray makes; empty where one exists.
     pub(super) packages: Vec<String>,
     /// Bytes that Ray sets aside for it.
@@ -48,6 +54,12 @@ pub(super) struct Cell {
     pub(super) function: String,
     /// The interpreter that converts; `None` for the task's own.
     pub(super) python: Option<PathBuf>,
+    /// How often the example is called for the reference.
+    pub(super) steps: Option<u32>,
+    /// Accepted absolute difference from PyTorch.
+    pub(super) atol: Option<f64>,
+    /// Accepted relative difference.
+    pub(super) rtol: Option<f64>,
     /// Whether stack traces are kept in the asset.
     pub(super) debug_info: bool,
     /// Longest time, in seconds.
@@ -136,16 +148,25 @@ fn last_line(log: &mut std::fs::File) -> String {
     last.unwrap_or("it said nothing").trim().to_owned()
 }
 
-/// Converts one cell in this process's machine; JSON in, JSON out. What the task of a cluster calls.
+/// Converts one cell in this process's machine; JSON in, JSON out, and the bytes of the reference either
+/// way: recorded where `records`, otherwise given. What the task of a cluster calls.
 ///
 /// # Errors
 /// When the text is no cell, or no worker can be started.
-pub fn remote_cell(cell: &str, own: &Path) -> Result<String, String> {
+pub fn remote_cell(
+    cell: &str,
+    own: &Path,
+    given: Option<&[u8]>,
+    records: bool,
+) -> Result<(String, Option<Vec<u8>>), String> {
     let cell: Cell = serde_json::from_str(cell).map_err(|e| e.to_string())?;
     let model = Model {
         name: cell.function.clone(),
         file: cell.recipe,
         function: cell.function,
+        steps: cell.steps,
+        atol: cell.atol,
+        rtol: cell.rtol,
         ..Model::default()
     };
     let python = cell.python.as_deref().unwrap_or(own);
@@ -155,16 +176,31 @@ pub fn remote_cell(cell: &str, own: &Path) -> Result<String, String> {
         max_memory: cell.max_memory,
     };
     let scratch = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let trace = scratch.path().join("reference");
+    if let Some(bytes) = given {
+        std::fs::write(&trace, bytes).map_err(|e| e.to_string())?;
+    }
+    let find = || given.map(|_| trace.clone());
+    let reference = match records {
+        true => Reference::Record(&trace),
+        false => Reference::Use(&find),
+    };
     let mut supervisor = Supervisor::new(interpreter, limits);
     let record = job::run(
         &model,
         cell.debug_info,
         scratch.path(),
+        &reference,
         &mut supervisor,
         &mut Silent,
     )
     .map_err(|e| super::with_causes(&e))?;
-    serde_json::to_string(&record).map_err(|e| e.to_string())
+    let recorded = match records && trace.is_file() {
+        true => Some(std::fs::read(&trace).map_err(|e| e.to_string())?),
+        false => None,
+    };
+    let record = serde_json::to_string(&record).map_err(|e| e.to_string())?;
+    Ok((record, recorded))
 }
 
 struct Silent;

@@ -24,6 +24,10 @@ pub struct Record {
     pub contract: Option<Contract>,
     /// The semantic fingerprint of the asset.
     pub fingerprint: Option<String>,
+    /// Whether the asset, run against the reference, computes what PyTorch computed in the first
+    /// environment; `None` where it was not run.
+    #[serde(default)]
+    pub checked: Option<bool>,
     /// The graph signatures, as far as the conversion came.
     pub signature: Vec<Signature>,
     /// What it cost and where it came from; differs from run to run.

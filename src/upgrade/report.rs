@@ -91,6 +91,9 @@ fn cell(model: &Judged, index: usize) -> String {
             None => "no contract".to_owned(),
         },
     };
+    if record.is_some_and(|r| r.checked == Some(false)) {
+        words.push_str(", computes something else");
+    }
     let new = model.new_findings[index].len();
     if new > 0 {
         words.push_str(&format!(", {}", text::count(new, "new finding")));

@@ -1,0 +1,338 @@
+//! Cells converted on this machine: lanes with a worker each, as many as memory allows.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::thread;
+
+use super::{Group, Records, Trace, Watcher, Work};
+use crate::convert::{Interpreter, Progress, Step, Supervisor};
+use crate::upgrade::envs::{Envs, Promised};
+use crate::upgrade::job::{self, Reference};
+use crate::upgrade::record::Record;
+use crate::upgrade::resolve::Place;
+
+/// Taken for the memory of a worker until one has been measured, in bytes.
+const ASSUMED_MEMORY: u64 = 4_000_000_000;
+/// A worker may need more than the largest so far.
+const HEADROOM: f64 = 1.2;
+
+/// What the lanes share.
+struct Shared<'r> {
+    groups: Vec<Group>,
+    traces: Vec<Trace>,
+    records: &'r mut Records,
+    /// More groups may become ready.
+    preparing: bool,
+    active: usize,
+    /// The most memory of a worker so far.
+    peak: Option<u64>,
+}
+
+impl Work<'_> {
+    /// Makes environments one after the other while lanes work on those that stand.
+    pub(super) fn convert(
+        &self,
+        groups: Vec<Group>,
+        traces: Vec<Trace>,
+        envs: Option<&Envs>,
+        records: &mut Records,
+    ) {
+        let todo: usize = groups.iter().map(|g| g.cells.len()).sum();
+        if todo == 0 {
+            return;
+        }
+        let cores = thread::available_parallelism().map_or(1, |n| n.get());
+        let lanes = self.plan.jobs.unwrap_or(cores).clamp(1, todo);
+        let available = available_memory();
+        let shared = Mutex::new(Shared {
+            groups,
+            traces,
+            records,
+            preparing: true,
+            active: 0,
+            peak: None,
+        });
+        let changed = Condvar::new();
+        thread::scope(|scope| {
+            for lane in 0..lanes {
+                let (shared, changed) = (&shared, &changed);
+                scope.spawn(move || self.lane(lane, available, shared, changed));
+            }
+            self.prepare(envs, &shared, &changed);
+        });
+    }
+
+    fn prepare(&self, envs: Option<&Envs>, shared: &Mutex<Shared<'_>>, changed: &Condvar) {
+        let count = lock(shared).groups.len();
+        let mut promised = Promised::default();
+        // First what stands, so that lanes begin at once; then the rest, for which disk is promised
+        // before any of it is made.
+        let mut to_make = Vec::new();
+        for at in 0..count {
+            let (environment, set) = {
+                let shared = lock(shared);
+                (shared.groups[at].environment, shared.groups[at].set)
+            };
+            let Ok(resolved) = &self.columns[environment].by_set[set] else {
+                continue;
+            };
+            let python = match (&resolved.place, envs) {
+                (Place::Existing(python), _) => Ok(python.clone()),
+                (Place::Locked { lock, python }, Some(envs)) => match envs.find(lock) {
+                    Some(python) => Ok(python),
+                    None => match envs.promise(lock, python, &mut promised) {
+                        Ok(()) => {
+                            to_make.push((at, lock, python));
+                            continue;
+                        }
+                        Err(error) => Err(error.to_string()),
+                    },
+                },
+                (Place::Locked { .. }, None) => Err("uv is gone".to_owned()),
+            };
+            self.ready(at, python, shared, changed);
+        }
+        for (at, wanted, python) in to_make {
+            let environment = lock(shared).groups[at].environment;
+            self.watcher.making(self.label(environment));
+            let made = match envs {
+                Some(envs) => envs.make(wanted, python).map_err(|e| e.to_string()),
+                None => Err("uv is gone".to_owned()),
+            };
+            let error = made.as_ref().err().map(String::as_str);
+            self.watcher.made(self.label(environment), error);
+            self.ready(at, made, shared, changed);
+        }
+        lock(shared).preparing = false;
+        changed.notify_all();
+    }
+
+    fn ready(
+        &self,
+        at: usize,
+        python: Result<PathBuf, String>,
+        shared: &Mutex<Shared<'_>>,
+        changed: &Condvar,
+    ) {
+        let mut shared = lock(shared);
+        match python {
+            Ok(python) => shared.groups[at].python = Some(python),
+            Err(error) => {
+                let environment = shared.groups[at].environment;
+                for model in std::mem::take(&mut shared.groups[at].cells) {
+                    let ours = self.is_ours(model, environment);
+                    let record = ours.then(|| Record::not_begun(error.clone()));
+                    shared.records[model][environment] = record;
+                    if environment == 0 {
+                        shared.traces[model] = Trace::Done(None);
+                    }
+                }
+            }
+        }
+        changed.notify_all();
+    }
+
+    /// One worker at a time, of the group that needs hands most; stays with it while it has cells.
+    fn lane(
+        &self,
+        lane: usize,
+        available: Option<u64>,
+        shared: &Mutex<Shared<'_>>,
+        changed: &Condvar,
+    ) {
+        let scratch = self.plan.scratch.join(format!("lane-{lane}"));
+        let mut current: Option<(usize, Supervisor)> = None;
+        loop {
+            let next = self.take(current.as_ref().map(|c| c.0), available, shared, changed);
+            let Some((at, model, python)) = next else {
+                return;
+            };
+            if current.as_ref().is_none_or(|c| c.0 != at) {
+                // The old worker's memory first.
+                drop(current.take());
+            }
+            let environment = lock(shared).groups[at].environment;
+            let trace = self.plan.scratch.join(format!("{model}.trace.safetensors"));
+            let find = || wait_for_trace(model, shared, changed);
+            let reference = match environment {
+                0 => Reference::Record(&trace),
+                _ => Reference::Use(&find),
+            };
+            let record = match self.worker(&mut current, at, &python) {
+                Ok(supervisor) => {
+                    let place = (python.as_path(), scratch.as_path());
+                    self.cell(model, environment, place, &reference, supervisor)
+                }
+                Err(error) => Record::not_begun(error),
+            };
+            let mut shared = lock(shared);
+            shared.peak = shared.peak.max(record.run.peak_memory);
+            if environment == 0 {
+                shared.traces[model] = Trace::Done(trace.is_file().then_some(trace));
+            }
+            if self.is_ours(model, environment) {
+                shared.records[model][environment] = Some(record);
+            }
+            shared.groups[at].lanes -= 1;
+            shared.active -= 1;
+            changed.notify_all();
+        }
+    }
+
+    /// The next cell, `current`'s group first; waits for memory and for environments that are made.
+    fn take(
+        &self,
+        current: Option<usize>,
+        available: Option<u64>,
+        shared: &Mutex<Shared<'_>>,
+        changed: &Condvar,
+    ) -> Option<(usize, usize, PathBuf)> {
+        let mut guard = lock(shared);
+        loop {
+            let room = guard.active == 0 || guard.active < self.allowed(available, guard.peak);
+            let traces = &guard.traces;
+            // A cell that is run against a reference begins when that is at least on its way.
+            let next = |g: &Group| {
+                let can = |m: &usize| g.environment == 0 || traces[*m] != Trace::Waits;
+                g.cells.iter().rposition(can)
+            };
+            let ready = |g: &Group| g.python.is_some() && next(g).is_some();
+            let best = guard
+                .groups
+                .iter()
+                .enumerate()
+                .filter(|(_, g)| ready(g))
+                .min_by_key(|(i, g)| (Some(*i) != current, g.lanes, *i))
+                .and_then(|(i, g)| Some((i, next(g)?)));
+            let left = guard.groups.iter().any(|g| !g.cells.is_empty());
+            match best {
+                Some((at, cell)) if room => {
+                    let group = &mut guard.groups[at];
+                    let (model, python) = (group.cells.remove(cell), group.python.clone()?);
+                    group.lanes += 1;
+                    if group.environment == 0 {
+                        guard.traces[model] = Trace::Comes;
+                    }
+                    guard.active += 1;
+                    return Some((at, model, python));
+                }
+                None if !guard.preparing && !left => return None,
+                _ => {}
+            }
+            guard = changed.wait(guard).unwrap_or_else(|e| e.into_inner());
+        }
+    }
+
+    fn allowed(&self, available: Option<u64>, peak: Option<u64>) -> usize {
+        match (self.plan.jobs, available) {
+            (Some(jobs), _) => jobs,
+            (None, Some(available)) => {
+                let one = peak.map_or(ASSUMED_MEMORY, |p| (p as f64 * HEADROOM) as u64);
+                (available / one.max(1)).max(1) as usize
+            }
+            (None, None) => 1,
+        }
+    }
+
+    fn worker<'c>(
+        &self,
+        current: &'c mut Option<(usize, Supervisor)>,
+        at: usize,
+        python: &Path,
+    ) -> Result<&'c mut Supervisor, String> {
+        if current.is_none() {
+            let interpreter = Interpreter::find(Some(python)).map_err(|_| deleted(python))?;
+            let supervisor = Supervisor::new(interpreter, self.plan.limits);
+            self.interrupt.add_worker(supervisor.current_worker());
+            *current = Some((at, supervisor));
+        }
+        match current {
+            Some((_, supervisor)) => Ok(supervisor),
+            None => Err("no worker".to_owned()),
+        }
+    }
+
+    fn cell(
+        &self,
+        model: usize,
+        environment: usize,
+        (python, scratch): (&Path, &Path),
+        reference: &Reference<'_>,
+        supervisor: &mut Supervisor,
+    ) -> Record {
+        let (name, label) = (&self.plan.models[model].name, self.label(environment));
+        self.watcher.begin(name, label);
+        let mut progress = Told {
+            watcher: self.watcher,
+            model: name,
+            environment: label,
+        };
+        let result = std::fs::create_dir_all(scratch)
+            .map_err(|e| format!("{}: {e}", scratch.display()))
+            .and_then(|()| {
+                let model = &self.plan.models[model];
+                job::run(
+                    model,
+                    self.plan.debug_info,
+                    scratch,
+                    reference,
+                    supervisor,
+                    &mut progress,
+                )
+                .map_err(|e| crate::upgrade::with_causes(&e))
+            });
+        let mut record = result.unwrap_or_else(Record::not_begun);
+        if record.failure.is_some() && !python.exists() {
+            record = Record::not_begun(deleted(python));
+            supervisor.renew();
+        }
+        let trace = match reference {
+            Reference::Record(path) => Some(*path),
+            Reference::Use(_) => None,
+        };
+        self.done(model, environment, &record, trace);
+        record
+    }
+}
+
+/// The reference of a model whose cell in the first environment has at least begun.
+fn wait_for_trace(model: usize, shared: &Mutex<Shared<'_>>, changed: &Condvar) -> Option<PathBuf> {
+    let mut guard = lock(shared);
+    loop {
+        if let Trace::Done(trace) = &guard.traces[model] {
+            return trace.clone();
+        }
+        guard = changed.wait(guard).unwrap_or_else(|e| e.into_inner());
+    }
+}
+
+fn deleted(python: &Path) -> String {
+    let folder = python.parent().and_then(Path::parent).unwrap_or(python);
+    format!(
+        "the environment {} was deleted during the run; run again",
+        folder.display()
+    )
+}
+
+fn lock<'m, T>(mutex: &'m Mutex<T>) -> MutexGuard<'m, T> {
+    // A lane that panicked leaves its cell empty; the others go on.
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+fn available_memory() -> Option<u64> {
+    let mut system = sysinfo::System::new().ok()?;
+    system.refresh_memory();
+    Some(system.available_memory()).filter(|n| *n > 0)
+}
+
+struct Told<'a> {
+    watcher: &'a dyn Watcher,
+    model: &'a str,
+    environment: &'a str,
+}
+
+impl Progress for Told<'_> {
+    fn step(&mut self, step: Step) {
+        self.watcher.step(self.model, self.environment, step);
+    }
+}
