@@ -61,7 +61,11 @@ def write(path: Path, tensors: dict[str, Any]) -> None:
         if dtype is None:  # narrow integers: one a byte
             array, dtype = array.astype("int8"), "I8"
         raw = array.tobytes()
-        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [offset, offset + len(raw)]}
+        header[name] = {
+            "dtype": dtype,
+            "shape": list(array.shape),
+            "data_offsets": [offset, offset + len(raw)],
+        }
         chunks.append(raw)
         offset += len(raw)
     text = json.dumps(header).encode()

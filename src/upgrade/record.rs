@@ -24,8 +24,8 @@ pub struct Record {
     pub contract: Option<Contract>,
     /// The semantic fingerprint of the asset.
     pub fingerprint: Option<String>,
-    /// Whether the asset, run against the reference, computes what PyTorch computed in the first
-    /// environment; `None` where it was not run.
+    /// Whether the asset, run against what PyTorch computed in the first environment, does the same
+    /// under the same names; `None` where it was not run.
     #[serde(default)]
     pub checked: Option<bool>,
     /// The graph signatures, as far as the conversion came.

@@ -92,7 +92,7 @@ fn cell(model: &Judged, index: usize) -> String {
         },
     };
     if record.is_some_and(|r| r.checked == Some(false)) {
-        words.push_str(", computes something else");
+        words.push_str(", check fails");
     }
     let new = model.new_findings[index].len();
     if new > 0 {

@@ -46,6 +46,7 @@ def test_a_swap_of_placeholders_is_told_although_names_order_and_shapes_are_equa
     [step] = document["models"][0]["steps"]
     [change] = step["contract"]
     assert change["id"] == "source-changed"
+    assert [c["record"]["checked"] for c in document["models"][0]["cells"]] == [True, False]
     assert change["counts"] is True
     assert change["message"] == (
         "sources of states 0 and 1 exchanged: key_cache is now buffer value, value_cache is now buffer key"
@@ -82,12 +83,14 @@ def test_a_chain_says_which_step_moved_the_contract(upgrade: Upgrade) -> None:
     result = upgrade.run("upgrade", "first", "--from", "old", "--to", "middle", "--to", "new", "--to", "last")
     assert result.returncode == 1
     table, details = result.stdout.split("\n\n", 1)
-    moved = "contract changed, 1 new finding"
+    moved = "contract changed, check fails, 2 new findings"
     assert [" ".join(line.split()) for line in table.splitlines()] == [
         "model old middle new last",
         f"first reference same {moved} {moved}",
     ]
     assert "error[name-order-mismatch] main" in details
+    # Running shows it too, whatever the signature says.
+    assert "error[swapped-binding] main, key_cache: states key_cache and value_cache are exchanged" in details
     assert "new: since middle: placeholder-shim 2.0\n" in details
     assert "last: since new: the same packages\n" in details
     assert "  middle → new: the contract changed\n    breaking[source-changed] main: sources of" in details
