@@ -73,11 +73,9 @@ def main() -> None:
         print(
             f"round {number + 1}: by hand {hand[-1]:6.2f} s, cold {cold[-1]:6.2f} s, warm {warm[-1]:5.2f} s"
         )
-    medians = [statistics.median(times) for times in (hand, cold, warm)]
-    print(
-        f"median:  by hand {medians[0]:6.2f} s, cold {medians[1]:6.2f} s "
-        f"({medians[0] / medians[1]:.2f} times as fast), warm {medians[2]:5.2f} s ({medians[0] / medians[2]:.0f} times as fast; goals: 1 and 10)"
-    )
+    by, first, again = (statistics.median(times) for times in (hand, cold, warm))
+    print(f"median:  by hand {by:6.2f} s, cold {first:6.2f} s, warm {again:5.2f} s")
+    print(f"cold is {by / first:.2f} times as fast (goal: 1), warm {by / again:.0f} times (goal: 10)")
 
 
 if __name__ == "__main__":
