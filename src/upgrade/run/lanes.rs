@@ -261,6 +261,7 @@ impl Work<'_> {
         supervisor: &mut Supervisor,
     ) -> Record {
         let (name, label) = (&self.plan.models[model].name, self.label(environment));
+        self.interrupt.pass();
         self.watcher.begin(name, label);
         let mut progress = Told {
             watcher: self.watcher,
