@@ -101,7 +101,11 @@ def convert(name: str, path: str) -> None:
     from torch.export import Dim
 
     d = shaped(name)
-    new, total, context = Dim("new", max=256), Dim("total", min=3, max=65536), Dim("context", min=3, max=65536)
+    new, total, context = (
+        Dim("new", max=256),
+        Dim("total", min=3, max=65536),
+        Dim("context", min=3, max=65536),
+    )
     keys = torch.zeros(d.LAYERS, 1, d.KV_HEADS, d.CONTEXT, d.HEAD_DIM, dtype=torch.float16)
     args = (
         torch.zeros(1, 16, dtype=torch.int32),
@@ -260,7 +264,9 @@ def compare(name: str, folder: Path, threads: int, steps: int, interpreter: bool
         took = 1e3 * timed(lambda: peer(token, FILLED + 1), steps)
         result[f"torch_step_ms_{count}_threads"] = took
         best = took if best is None else min(best, took)
-        result[f"torch_prefill_ms_{count}_threads"] = 1e3 * timed(lambda: peer(long, PREFILL), max(3, steps // 4))
+        result[f"torch_prefill_ms_{count}_threads"] = 1e3 * timed(
+            lambda: peer(long, PREFILL), max(3, steps // 4)
+        )
     assert best is not None
     result["torch / ours"] = best / result["ours_step_ms"]
     if interpreter:
@@ -322,7 +328,9 @@ def capacities(folder: Path, threads: int, steps: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["small", "large", "packed", "capacity"])
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--steps", type=int)
@@ -336,7 +344,9 @@ def main() -> None:
     elif arguments.what == "packed":
         result = weights(arguments.dir, arguments.threads, steps)
     else:
-        result = compare(arguments.what, arguments.dir, arguments.threads, steps, not arguments.no_interpreter)
+        result = compare(
+            arguments.what, arguments.dir, arguments.threads, steps, not arguments.no_interpreter
+        )
     print(json.dumps(result, indent=2))
 
 

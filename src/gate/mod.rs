@@ -202,6 +202,10 @@ pub fn judge(
         asset: None,
         pending: false,
     };
+    if !matches!(placed, Ok(Some(_))) {
+        // A reference without its asset is of no use; that it cannot be removed is no news.
+        let _ = fs::remove_file(&trace);
+    }
     match placed {
         Ok(asset) => report.asset = asset,
         Err(error) => report.cannot("asset-not-placed", Stage::Convert, &error),
