@@ -91,7 +91,10 @@ def make(name: str, path: Path) -> None:
     """Convert in a process of its own: it needs several times the memory of the weights."""
     if path.exists():
         return
-    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import decode; decode.convert({name!r}, {str(path)!r})"
+    folder = str(Path(__file__).parent)
+    code = (
+        f"import sys; sys.path.insert(0, {folder!r}); import decode; decode.convert({name!r}, {str(path)!r})"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -29,7 +29,8 @@ _DTYPES = {
 }  # fmt: skip
 _NAMES = {numpy: name for name, numpy in _DTYPES.items()}
 _PATTERNS = {
-    "BF16": ("bfloat16", "uint16"), "F8_E5M2": ("float8_e5m2", "uint8"), "F8_E4M3": ("float8_e4m3fn", "uint8"),
+    "BF16": ("bfloat16", "uint16"),
+    "F8_E5M2": ("float8_e5m2", "uint8"), "F8_E4M3": ("float8_e4m3fn", "uint8"),
     "F8_E8M0": ("float8_e8m0fnu", "uint8"),
 }  # fmt: skip
 

@@ -18,8 +18,8 @@ _VIEWS = {
 }  # fmt: skip
 # Ops that draw random numbers whatever their arguments.
 _RANDOM = {
-    "bernoulli", "bernoulli_", "exponential_", "multinomial", "normal", "normal_", "poisson", "rand", "rand_like",
-    "randint", "randint_like", "randn", "randn_like", "randperm", "uniform_",
+    "bernoulli", "bernoulli_", "exponential_", "multinomial", "normal", "normal_", "poisson", "rand",
+    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "uniform_",
 }  # fmt: skip
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n\s*(?P<code>[^\n]*)')
 
