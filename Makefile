@@ -41,6 +41,7 @@ bench: $(BIN)/coreai-audit
 
 $(STAMP):
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python torch==2.13.0 coreai-torch==0.4.3 maturin==1.16.0 pytest ruff mypy
 	touch $@

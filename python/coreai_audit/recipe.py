@@ -85,7 +85,7 @@ class Recipe:
     #: The calls of the reference trace; each an argument tuple, a :class:`Call`, or a dictionary of
     #: keyword arguments. Default: the example, repeated.
     calls: Sequence[Call | Sequence[Any] | Mapping[str, Any]] | None = None
-    #: Seed given to ``torch.manual_seed`` before the recipe function is called.
+    #: Seed of torch, ``random`` and numpy before the recipe function is called.
     seed: int = 0
     #: Export in training mode. The default is evaluation mode.
     training: bool = False

@@ -74,7 +74,7 @@ class Model:
         """
         if threads < 1:
             raise ValueError(f"threads must be at least 1, got {threads}")
-        return cls(_core.Model(os.fspath(path), threads), os.fspath(path))
+        return cls(_core.Model(os.fspath(path), min(threads, 256)), os.fspath(path))
 
     @property
     def function_names(self) -> tuple[str, ...]:
@@ -139,9 +139,16 @@ class ModelFunction:
         threads may run meanwhile, and must leave the states alone.
         """
         states = {} if states is None else states
+        for what, mapping in [("inputs", inputs), ("states", states), ("output_views", output_views)]:
+            if mapping is not None and not isinstance(mapping, Mapping):
+                raise RunError(
+                    f"function {self.name}: {what} must be a dictionary of arrays by name, "
+                    f"got {type(mapping).__name__}"
+                )
         given = [self._input(name, value) for name, value in (inputs or {}).items()]
         lent = [self._state(name, value) for name, value in states.items()]
         views = {n: self._view(n, v) for n, v in (output_views or {}).items()}
+        self._apart(states, views)
         results: dict[str, Array] = {}
         for name, dtype, shape, data in self._core.run(self.name, given, lent):
             array = _array(dtype, shape, data)
@@ -163,9 +170,25 @@ class ModelFunction:
 
         port = self._port("input", self.inputs, name)
         if not isinstance(value, np.ndarray):
-            value = np.asarray(value, None if hasattr(value, "dtype") else port.numpy)
+            value = self._array_of(port, value)
         self._check("input", port, value)
         return name, port.dtype, list(value.shape), _bytes(np.ascontiguousarray(value))
+
+    def _array_of(self, port: Value, value: Any) -> Array:
+        """A number, a list, or an array of another library as a numpy array."""
+        import numpy as np
+
+        where = f"function {self.name}: input {port.name}"
+        try:
+            if hasattr(value, "dtype"):
+                return np.asarray(value)
+            if port.numpy.kind in "iub" and np.asarray(value).dtype.kind in "fc":
+                raise RunError(f"{where} has a fraction; {port.dtype} holds integers alone")
+            return np.asarray(value, port.numpy)
+        except (ValueError, TypeError, OverflowError) as error:
+            if isinstance(error, RunError):
+                raise
+            raise RunError(f"{where} is no array of {port.dtype}: {error}") from error
 
     def _state(self, name: str, value: Any) -> _core.Given:
         import numpy as np
@@ -195,6 +218,18 @@ class ModelFunction:
         self._check("output", port, value)
         view: Array = value
         return view
+
+    def _apart(self, states: Mapping[str, Array], views: Mapping[str, Array]) -> None:
+        """Outputs are written when the states have been, and would overwrite them."""
+        import numpy as np
+
+        for name, view in views.items():
+            for state, array in states.items():
+                if np.may_share_memory(view, array):
+                    raise RunError(
+                        f"function {self.name}: the view of output {name} and state {state} share memory; "
+                        "each needs an array of its own"
+                    )
 
     def _port(self, kind: str, ports: tuple[Value, ...], name: str) -> Value:
         for port in ports:

@@ -38,6 +38,30 @@ pub enum CheckError {
         /// Functions in the asset.
         functions: Vec<String>,
     },
+    /// PyTorch refused the first call, and what it was given does not fit the asset either.
+    #[error("{}: PyTorch refused its first call, which lacks the input {} of {}: {said}. Correct that entry of calls and record it again", trace.display(), name(input), name(function))]
+    Refused {
+        /// The trace.
+        trace: PathBuf,
+        /// The function.
+        function: String,
+        /// The input.
+        input: String,
+        /// What PyTorch said.
+        said: String,
+    },
+    /// The contract that was given is of another asset.
+    #[error(
+        "the contract given has {}, and the asset has {}; is it the contract of this asset?",
+        list(contract),
+        list(functions)
+    )]
+    Contract {
+        /// Functions in the contract.
+        contract: Vec<String>,
+        /// Functions in the asset.
+        functions: Vec<String>,
+    },
     /// An input that nothing in the trace belongs to.
     #[error("{}: no argument in it is the input {} of {}; it has {}. Give the contract with the sources: --contract", trace.display(), name(input), name(function), list(arguments))]
     Input {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::options::Options;
 use super::trace::{self, Trace};
 use super::{CheckError, Tolerance};
-use crate::contract::{Contract, Source, SourceKind};
+use crate::contract::{self, Contract, Source, SourceKind};
 use crate::ir::{Body, Graph, Module, Type};
 use crate::runtime::{DType, Model, Port};
 
@@ -96,6 +96,17 @@ impl<'a> Pair<'a> {
         options: &'a Options,
     ) -> Result<Pair<'a>, CheckError> {
         let model = Model::from_module(path, module)?.with_threads(options.threads)?;
+        let known = |f: &contract::Function| model.function_names().contains(&f.name.as_str());
+        if !contract.functions.is_empty() && !contract.functions.iter().any(known) {
+            return Err(CheckError::Contract {
+                contract: contract.functions.iter().map(|f| f.name.clone()).collect(),
+                functions: model
+                    .function_names()
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect(),
+            });
+        }
         let mut functions = Vec::new();
         let mut notes = Vec::new();
         for graph in module.graphs.iter().filter(|g| g.is_function()) {
@@ -147,6 +158,16 @@ impl<'a> Pair<'a> {
             }
             rest(&mut inputs, &states, traced);
             if let Some(lonely) = inputs.iter().find(|i| i.source.is_none()) {
+                let calls = trace.runs().iter().flat_map(|r| &r.calls);
+                let mut own = calls.filter(|c| c.function == traced.name);
+                if let Some(said) = own.next().and_then(|c| c.error.clone()) {
+                    return Err(CheckError::Refused {
+                        trace: trace.path().into(),
+                        function: name,
+                        input: lonely.port.name.clone(),
+                        said,
+                    });
+                }
                 return Err(CheckError::Input {
                     trace: trace.path().into(),
                     function: name,

@@ -150,6 +150,7 @@ fn a_trace_of_another_model_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut traced = Traced::new("main");
     traced.argument("tokens");
+    traced.call(call("main").given("tokens", longs(&[1], &[0])));
     let trace = traced.open(dir.path());
     let error = check_module(
         Path::new("cache"),
@@ -166,6 +167,33 @@ fn a_trace_of_another_model_is_refused() {
     assert_eq!(
         text,
         "DIR/trace.safetensors: no argument in it is the input x of main; it has tokens. Give the contract with the sources: --contract"
+    );
+}
+
+#[test]
+fn a_contract_of_another_asset_is_refused() {
+    let module = text::parse(CACHE).unwrap();
+    let mut contract = crate::contract::extract(&module).contract;
+    contract.functions[0].name = "decode".into();
+    let dir = tempfile::tempdir().unwrap();
+    let mut traced = Traced::new("main");
+    traced.argument("x");
+    traced.argument("y");
+    traced.call(call("main").given("x", longs(&[1], &[0])));
+    let trace = traced.open(dir.path());
+    let options = Options::default();
+    let error = check_module(
+        Path::new("cache"),
+        &module,
+        &contract,
+        &trace,
+        &options,
+        &mut (),
+    )
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the contract given has decode, and the asset has main; is it the contract of this asset?"
     );
 }
 

@@ -66,6 +66,7 @@ impl Args {
             )
             .into());
         }
+        self.check_targets()?;
         let here = std::env::current_dir()?;
         let found = Manifest::find(self.manifest.as_deref(), &here);
         let (model, manifest) = if is_recipe(&self.recipe) {
@@ -135,6 +136,39 @@ impl Args {
         } else {
             Exit::Good
         })
+    }
+
+    /// What cannot be written is said before minutes of conversion, not after.
+    fn check_targets(&self) -> Result<(), Failure> {
+        let files = [("--contract", &self.contract), ("--trace", &self.trace)];
+        for (flag, path) in files {
+            let Some(path) = path else { continue };
+            let shown = path.display();
+            if *path == self.output {
+                return Err(format!(
+                    "{flag} {shown}: that is where the asset goes; give another path"
+                )
+                .into());
+            }
+            let there = fs::metadata(path).ok();
+            if there.as_ref().is_some_and(fs::Metadata::is_dir) {
+                return Err(
+                    format!("{flag} {shown}: is a directory; give the path of a file").into(),
+                );
+            }
+            // The trace is read again when the asset is run against it.
+            if flag == "--trace" && there.is_some_and(|m| !m.is_file()) {
+                return Err(format!("{flag} {shown}: is no file; give the path of a file").into());
+            }
+            if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+                fs::create_dir_all(folder)
+                    .map_err(|e| format!("{flag} {shown}: {}: {e}", folder.display()))?;
+            }
+        }
+        if self.contract.is_some() && self.contract == self.trace {
+            return Err("--contract and --trace are one file; give two".into());
+        }
+        Ok(())
     }
 
     fn show(

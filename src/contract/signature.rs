@@ -227,6 +227,9 @@ pub struct Changed {
     pub dtype: Option<String>,
     /// It was absent or `None` before the first call.
     pub appeared: bool,
+    /// Only the first of two calls changed it: a cache as a rule, and no fault by itself.
+    #[serde(default)]
+    pub once: bool,
 }
 
 /// A value the program expects from its caller: an expected port of the asset.

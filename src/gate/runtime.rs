@@ -63,6 +63,18 @@ pub fn run(
             checked.findings = std::mem::take(&mut report.findings);
             checked.report = Some(report);
         }
+        // What PyTorch refuses is told where it was tried, and is no fault of the asset's.
+        Err(check::CheckError::Refused { said, function, .. }) => {
+            let mut finding = Finding::new(
+                "eager-refuses",
+                Stage::Run,
+                Severity::Error,
+                "eager PyTorch refuses the first call: nothing can be compared with it",
+            )
+            .with_evidence(said);
+            finding.function = Some(function);
+            checked.findings.push(finding);
+        }
         Err(error) => {
             let mut finding = Finding::new(
                 "not-run",

@@ -134,7 +134,8 @@ impl Model {
     /// When the threads cannot be started.
     pub fn with_threads(mut self, threads: usize) -> Result<Model, LoadError> {
         let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads.max(1))
+            // More than any machine has cores would only use up memory.
+            .num_threads(threads.clamp(1, 256))
             .build()
             .map_err(|e| LoadError::Threads {
                 path: self.path.clone(),

@@ -202,6 +202,43 @@ def test_other_threads_run_meanwhile(asset: Path) -> None:
     assert seen == [[4.0, 4.0, 4.0]] * 4
 
 
+@pytest.mark.parametrize(
+    ("x", "at", "said"),
+    [
+        ([[1, 2], [3]], [0], "function main: input x is no array of float32: setting an array element"),
+        ("abc", [0], "function main: input x is no array of float32: could not convert string"),
+        ([1, 1, 1], [2**40], "function main: input at is no array of int32: "),
+        ([1, 1, 1], [0.5], "function main: input at has a fraction; int32 holds integers alone"),
+    ],
+)
+def test_what_is_no_array_of_the_dtype_is_an_error_that_names_the_input(
+    asset: Path, x: Any, at: Any, said: str
+) -> None:
+    main = Model.load(asset).function()
+    with pytest.raises(RunError) as error:
+        main.run({"x": x, "at": at}, main.zero_states())
+    assert str(error.value).startswith(said)
+
+
+def test_inputs_come_by_name(asset: Path) -> None:
+    main = Model.load(asset).function()
+    with pytest.raises(RunError, match="inputs must be a dictionary of arrays by name, got list"):
+        main.run([1, 2], main.zero_states())  # type: ignore[arg-type]
+
+
+def test_a_view_of_an_output_may_not_lie_over_a_state(asset: Path) -> None:
+    main = Model.load(asset).function()
+    states = main.zero_states()
+    with pytest.raises(RunError, match="view of output sum and state last share memory"):
+        main.run({"x": [1, 1, 1], "at": [0]}, states, {"sum": states["last"]})
+    assert states["rows"].sum() == 0
+
+
+def test_any_number_of_threads_loads(asset: Path) -> None:
+    main = Model.load(asset, threads=10**9).function()
+    assert main.run({"x": [1, 1, 1], "at": [0]}, main.zero_states())["sum"].tolist() == [1, 1, 1]
+
+
 def test_importing_the_package_imports_no_numpy() -> None:
     code = "import coreai_audit, sys; coreai_audit.Model; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

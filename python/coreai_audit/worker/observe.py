@@ -23,7 +23,7 @@ def observe(recipe: Recipe, again: Callable[[], AbstractContextManager[Recipe]])
     """What two eager calls of a copy of the module change.
 
     ``again`` makes the same recipe once more, for a module that cannot be copied. ``changed`` lists
-    ``name``, ``kind`` (buffer, parameter, attribute, python) and, for tensors, the dtype; ``error``
+    ``name``, ``kind`` (buffer, parameter, attribute, python), ``once`` and, for tensors, the dtype; ``error``
     carries the message when eager PyTorch refuses the call, ``skipped`` why nothing was observed.
     """
     arrived_in_training = bool(recipe.module is not None and recipe.module.training)
@@ -92,8 +92,14 @@ def _changes(
         # state. A buffer is state as soon as it changes.
         reference = between if kind in ("attribute", "python") else before
         old = reference.get(name)
+        once = False
         if old is not None and values.same(old[1], value):
-            continue
+            # A Python value that the first call alone changes is a cache as a rule, and the cause only
+            # where values are seen to differ from the second call on.
+            first = before.get(name)
+            once = kind == "python" and first is not None and not values.same(first[1], value)
+            if not once:
+                continue
         if old is None and kind in ("attribute", "python"):
             continue
         changed.append(
@@ -102,6 +108,7 @@ def _changes(
                 "kind": kind,
                 "dtype": _dtype(value),
                 "appeared": old is None or old[1] is None,
+                "once": once,
             }
         )
     return changed

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from ..recipe import Recipe, RecipeError, from_mapping
+from . import randomness
 
 # Every load has a module name of its own: torch's tracers keep what they know by module name.
 _MODULE_NAME = "coreai_audit_recipe_file"
@@ -164,9 +165,7 @@ def _find_function(module: ModuleType, path: str, name: str) -> Any:
 
 
 def _seed(seed: int | None) -> None:
-    import torch
-
-    torch.manual_seed(seed or 0)
+    randomness.seed(seed or 0)
 
 
 class Process:

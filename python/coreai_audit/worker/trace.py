@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from ..recipe import Call, Recipe
-from . import paths, values
+from . import paths, randomness, values
 from .observe import class_attributes, clone_arguments
 
 #: Calls of a recipe that gives none: the example so many times.
@@ -113,8 +113,6 @@ def _run(
     written: list[set[str]] | None = None,
 ) -> _Run:
     """All calls of all entry points, one after the other, on shared copies of their modules."""
-    import torch
-
     with contextlib.ExitStack() as stack:
         entries = stack.enter_context(_copies(recipe, again))
         modules = [e.module for e in entries]
@@ -125,7 +123,7 @@ def _run(
         if zeros:
             for module, names in zip(modules, written or [], strict=True):
                 _clear(module, names)
-        torch.manual_seed(recipe.seed)
+        randomness.seed(recipe.seed)
         return _record(entries, steps, store, "zeros" if zeros else "registered")
 
 
@@ -333,14 +331,14 @@ def _call(entry: Recipe, call: Call, memo: dict[int, Any], states: _Watch) -> _S
         else:
             seen.constants[path] = _constant(leaf)
     watch = _Watch(tensors)
-    state = torch.get_rng_state()
+    state = randomness.states()
     try:
         with torch.no_grad():
             result = module(*args, **kwargs)  # type: ignore[misc]
     except Exception as error:
         seen.error = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
         return seen
-    seen.random = not torch.equal(state, torch.get_rng_state())
+    seen.random = randomness.states() != state
     seen.changed = {p: tensors[p].detach().clone() for p in watch.written(tensors)}
     buffers = _buffers(module)
     seen.buffers = {n: buffers[n].detach().clone() for n in states.written(buffers)}

@@ -113,7 +113,10 @@ fn stopped(evidence: &Evidence<'_, '_>, told: &mut Told) {
                         0 => "the asset runs nevertheless; what it computes cannot be called right or wrong".into(),
                         n => format!("compared up to step {n}"),
                     })
-                    .with_fix("change forward so that PyTorch itself runs it, such as a copy of the source (s[:, :-1].clone()) where memory overlaps"),
+                    .with_fix(match kind {
+                        "an error" => "correct the call, or forward, so that PyTorch itself runs it",
+                        _ => "change forward so that PyTorch itself runs it, such as a copy of the source (s[:, :-1].clone()) where memory overlaps",
+                    }),
             );
         }
         Some(Stopped::Ours(call, said)) => {

@@ -75,12 +75,16 @@ pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
         "cache-copied-per-step",
         Severity::Warning,
         format!(
-            "{} copied as a whole in every step, although only some rows change",
+            "{} copied as a whole in {} step, although only some rows change",
             match names.as_slice() {
                 [only] => format!("{only} is"),
                 [first, .., last] if names.len() > 4 =>
                     format!("{first} … {last} ({} states) are", names.len()),
                 _ => format!("{} are", crate::text::list(&names)),
+            },
+            match copied.iter().all(|c| c.1 == c.2) {
+                true => "every",
+                false => "some",
             }
         ),
     )

@@ -11,7 +11,7 @@ mod rewrite;
 pub use document::{Argument, Buffer, Call, Constant, Function, Returned, Run, Start, Value};
 pub use error::TraceError;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -181,22 +181,31 @@ impl Trace {
     /// Compares the document with the tensors and with itself.
     fn check(&self) -> Result<(), TraceError> {
         let document = &self.document;
-        let known = |name: &str| document.functions.iter().any(|f| f.name == name);
+        let mut names = HashSet::new();
         let wrong = |key: String, what: String| TraceError::Value {
             path: self.path.clone(),
             key,
             what,
         };
         for (i, function) in document.functions.iter().enumerate() {
-            if document.functions[..i]
-                .iter()
-                .any(|f| f.name == function.name)
-            {
+            if !names.insert(function.name.as_str()) {
                 let what = format!("two functions are called {:?}", function.name);
                 return Err(wrong(format!("functions[{i}].name"), what));
             }
         }
+        let known = |name: &str| names.contains(name);
+        // Nothing compared is no parity.
+        if document.runs.iter().all(|r| r.calls.is_empty()) {
+            return Err(TraceError::file(
+                &self.path,
+                "records no call, so there is nothing to compare with; record one with `coreai-audit convert --trace`",
+            ));
+        }
         for (r, run) in document.runs.iter().enumerate() {
+            if document.runs[..r.min(2)].iter().any(|o| o.kind == run.kind) {
+                let what = format!("two runs start from {}", run.kind);
+                return Err(wrong(format!("runs[{r}].kind"), what));
+            }
             for (function, buffers) in &run.start {
                 if !known(function) {
                     let what = format!("no function is called {function:?}");

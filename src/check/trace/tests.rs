@@ -103,6 +103,16 @@ fn what_is_no_trace_is_told_with_file_and_key() {
 }
 
 #[test]
+fn a_trace_without_a_call_proves_nothing_and_is_refused() {
+    let mut empty = Traced::new("main");
+    empty.argument("x");
+    assert_eq!(
+        error(&empty.bytes()),
+        "DIR/t.safetensors: records no call, so there is nothing to compare with; record one with `coreai-audit convert --trace`"
+    );
+}
+
+#[test]
 fn what_the_document_says_of_a_tensor_must_be_so() {
     let lie = |from: &str, to: &str| error(&edited(|d| d.replacen(from, to, 1)));
     let shape = lie(

@@ -62,6 +62,15 @@ impl Join<'_> {
                 Severity::Warning
             };
             let mut finding = promoted_input(e, position, severity);
+            let names = self.signature.names.states.as_ref();
+            if let Some(name) = names.and_then(|n| n.get(position)) {
+                // It is named already: nothing is left to do where that is meant.
+                finding = finding.with_fix(format!(
+                    "nothing, where that is meant: state_names calls it {}; if it should stay an input, \
+                     write out of place",
+                    text::name(name)
+                ));
+            }
             if e.placeholder.sites.is_empty() {
                 finding.evidence.extend(self.unset_buffers());
             }
@@ -134,13 +143,23 @@ impl Join<'_> {
             return;
         }
         if let Some(message) = &observed.error {
-            self.push(
-                error(
+            let of_calls = message.starts_with("call ");
+            let finding = match of_calls {
+                true => error(
+                    "eager-refuses",
+                    "eager PyTorch refuses a call of the recipe, so it cannot be compared with",
+                ),
+                false => error(
                     "eager-refuses",
                     "eager PyTorch refuses the example, so nothing can be compared with it",
-                )
-                .with_evidence(message.clone()),
-            );
+                ),
+            }
+            .with_evidence(message.clone());
+            self.push(match of_calls {
+                true => finding
+                    .with_fix("correct that entry of calls, or forward, so that PyTorch runs it"),
+                false => finding,
+            });
             return;
         }
         let states: Vec<&Source> = self
@@ -163,7 +182,7 @@ impl Join<'_> {
         let lost: Vec<_> = observed
             .changed
             .iter()
-            .filter(|c| !is_state(&c.name) && !mirrors_a_state(&c.name))
+            .filter(|c| !c.once && !is_state(&c.name) && !mirrors_a_state(&c.name))
             .cloned()
             .collect();
         let training_only = observed.mode == "train" && !self.signature.training;
