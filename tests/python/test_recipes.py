@@ -492,7 +492,9 @@ def test_a_module_that_cannot_be_copied_is_observed(name: str, uncopyable: Path)
     session = run_stages(uncopyable, name)
     assert session.facts[0]["observed"] == {
         "mode": "eval",
-        "changed": [{"name": "total", "kind": "buffer", "dtype": "float32", "appeared": False}],
+        "changed": [
+            {"name": "total", "kind": "buffer", "dtype": "float32", "appeared": False, "once": False}
+        ],
         "error": None,
         "skipped": None,
     }
