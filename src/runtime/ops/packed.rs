@@ -175,12 +175,12 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Row `j` times `x`, whose blocks sum to `sums`; `scales` is scratch.
+    /// Row `j` times `x` (in reading order), whose blocks sum to `sums`; `scales` is scratch.
     fn dot(&self, j: usize, x: &[f32], sums: &[f32], scales: &mut [f32]) -> OpResult<f32> {
         self.scales_of(j, scales)?;
         let size = self.columns / self.blocks;
         let row = self.row(j);
-        let mut total = blocks_dot(self.packing, row, x, size, scales);
+        let mut total = blocks_dot(self.packing, row, x, sums, size, scales);
         if let Some(zeros) = self.part(&self.zeros, j)? {
             let shift = zeros.iter().zip(&*scales).zip(sums);
             total -= shift.map(|((z, s), x)| z * s * x).sum::<f32>();
@@ -192,20 +192,53 @@ impl<'a> Table<'a> {
     }
 }
 
-/// `Σ scale[b] · Σ q · x` over the blocks of a row.
-fn blocks_dot(packing: Packing, row: &[u8], x: &[f32], size: usize, scales: &[f32]) -> f32 {
+/// Whether the vectorised products take blocks of this size.
+fn is_vectorised(size: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
-    if size.is_multiple_of(32) && x86::available() {
-        // SAFETY: `available` has found every feature the functions are compiled for.
+    return size.is_multiple_of(32) && x86::available();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// The vector in the order in which the products read it: for two integers to a byte, of every 32 values
+/// those that meet low halves first, then those that meet high ones.
+fn in_reading_order(packing: Packing, size: usize, x: &[f32]) -> Vec<f32> {
+    if packing.per_byte() == 1 || !is_vectorised(size) {
+        return x.to_vec();
+    }
+    let each = x.chunks_exact(32).flat_map(|c| {
+        let low = c.iter().step_by(2);
+        low.chain(c.iter().skip(1).step_by(2)).copied()
+    });
+    each.collect()
+}
+
+/// `Σ scale[b] · Σ q · x` over the blocks of a row, with `x` in reading order and the sums of its blocks.
+fn blocks_dot(
+    packing: Packing,
+    row: &[u8],
+    x: &[f32],
+    sums: &[f32],
+    size: usize,
+    scales: &[f32],
+) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    if is_vectorised(size) {
+        // SAFETY: `is_vectorised` has found every feature the functions are compiled for.
         return unsafe {
             match packing {
                 Packing::U4 => x86::dot_u4(row, x, size, scales),
-                Packing::I4 => x86::dot_i4(row, x, size, scales),
+                // Stored as q, read as q + 8, which is not negative.
+                Packing::I4 => {
+                    let shift = scales.iter().zip(sums).map(|(s, x)| s * x).sum::<f32>();
+                    x86::dot_i4(row, x, size, scales) - 8.0 * shift
+                }
                 Packing::U8 => x86::dot_u8(row, x, size, scales),
                 Packing::I8 => x86::dot_i8(row, x, size, scales),
             }
         };
     }
+    let _ = sums;
     let mut total = 0.0;
     for (b, x) in x.chunks_exact(size.max(1)).enumerate() {
         let each = x.iter().enumerate();
@@ -220,8 +253,7 @@ mod x86 {
     use std::arch::x86_64::{
         __m128i, __m256, _mm256_add_ps, _mm256_cvtepi32_ps, _mm256_cvtepi8_epi32,
         _mm256_cvtepu8_epi32, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_set1_ps, _mm256_setzero_ps,
-        _mm_and_si128, _mm_set1_epi8, _mm_srli_epi16, _mm_srli_si128, _mm_sub_epi8,
-        _mm_unpackhi_epi8, _mm_unpacklo_epi8, _mm_xor_si128,
+        _mm_and_si128, _mm_set1_epi8, _mm_srli_epi16, _mm_srli_si128, _mm_xor_si128,
     };
 
     /// Whether the processor has what the functions here are compiled for.
@@ -229,29 +261,26 @@ mod x86 {
         is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
     }
 
-    /// Thirty-two integers of two or one to a byte, as two vectors of bytes in order.
+    /// Thirty-two halves of bytes: the low ones, then the high ones.
     #[target_feature(enable = "avx2,fma")]
-    fn nibbles(bytes: &[u8]) -> [__m128i; 2] {
-        let packed: __m128i = bytemuck::pod_read_unaligned(&bytes[..16]);
+    fn halves(packed: __m128i) -> [__m128i; 2] {
         let mask = _mm_set1_epi8(0xf);
-        let low = _mm_and_si128(packed, mask);
-        let high = _mm_and_si128(_mm_srli_epi16::<4>(packed), mask);
-        [_mm_unpacklo_epi8(low, high), _mm_unpackhi_epi8(low, high)]
+        [
+            _mm_and_si128(packed, mask),
+            _mm_and_si128(_mm_srli_epi16::<4>(packed), mask),
+        ]
     }
 
     #[target_feature(enable = "avx2,fma")]
     fn unsigned4(bytes: &[u8]) -> [__m128i; 2] {
-        nibbles(bytes)
+        halves(bytemuck::pod_read_unaligned(&bytes[..16]))
     }
 
+    /// Eight more than each.
     #[target_feature(enable = "avx2,fma")]
     fn signed4(bytes: &[u8]) -> [__m128i; 2] {
-        let eight = _mm_set1_epi8(8);
-        let [a, b] = nibbles(bytes);
-        [
-            _mm_sub_epi8(_mm_xor_si128(a, eight), eight),
-            _mm_sub_epi8(_mm_xor_si128(b, eight), eight),
-        ]
+        let packed: __m128i = bytemuck::pod_read_unaligned(&bytes[..16]);
+        halves(_mm_xor_si128(packed, _mm_set1_epi8(0x88u8 as i8)))
     }
 
     #[target_feature(enable = "avx2,fma")]
@@ -300,7 +329,7 @@ mod x86 {
     }
 
     dot!(dot_u4, unsigned4, _mm256_cvtepu8_epi32, 16);
-    dot!(dot_i4, signed4, _mm256_cvtepi8_epi32, 16);
+    dot!(dot_i4, signed4, _mm256_cvtepu8_epi32, 16);
     dot!(dot_u8, whole, _mm256_cvtepu8_epi32, 32);
     dot!(dot_i8, whole, _mm256_cvtepi8_epi32, 32);
 }
@@ -337,13 +366,17 @@ fn packed_product(call: &mut Call<'_>) -> OpResult<Tensor> {
         1 => x.chunks_exact(size).map(|b| b.iter().sum()).collect(),
         _ => Vec::new(),
     };
+    let ordered = match m {
+        1 => in_reading_order(table.packing, size, x),
+        _ => Vec::new(),
+    };
     let block = |first: usize| -> OpResult<Vec<f32>> {
         let width = BLOCK.min(n - first);
         let mut part = vec![0f32; m * width];
         let mut scales = vec![0f32; table.blocks];
         if m == 1 {
             for (j, o) in part.iter_mut().enumerate() {
-                *o = table.dot(first + j, x, &sums, &mut scales)?;
+                *o = table.dot(first + j, &ordered, &sums, &mut scales)?;
             }
             return Ok(part);
         }
@@ -427,7 +460,9 @@ mod tests {
                 let expected: f32 = (0..n)
                     .map(|i| packing.at(&row, i) * x[i] * scales[i / size])
                     .sum();
-                let found = blocks_dot(packing, &row, &x, size, &scales);
+                let sums: Vec<f32> = x.chunks_exact(size).map(|b| b.iter().sum()).collect();
+                let ordered = in_reading_order(packing, size, &x);
+                let found = blocks_dot(packing, &row, &ordered, &sums, size, &scales);
                 assert_eq!(found, expected, "{packing:?} {size} × {blocks}");
             }
         }
