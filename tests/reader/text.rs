@@ -150,6 +150,7 @@ fn errors_name_line_column_and_what_was_expected() {
         "%x = coreai.exp %x : tensor<2xf32> -> tensor<2xf32>",
         "%0 = coreai.constant dense<[1.0]> : tensor<2xf32>",
         "%0 = coreai.constant dense<> : tensor<1xf32>",
+        "%0 = coreai.constant dense<1.0> : tensor<?xf32>",
         "%0 = coreai.constant dense<300> : tensor<si8>",
         "%0 = coreai.constant dense<1> : tensor<si322>",
         "%0 = \"coreai.exp\"(%x) : (tensor<2xf32>) -> tensor<2xq32>",

@@ -76,6 +76,9 @@ impl<'a> Parser<'a> {
                 tensor.element.to_string(),
             ));
         }
+        if tensor.dims.contains(&None) {
+            return Err(self.error(data, "constant data of a static shape", "a dynamic one"));
+        }
         self.jump(data)?;
         let payload = self.dense_data(&tensor)?;
         if !self.is(b'>') {
