@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::level::LevelName;
 use super::progress::Reporter;
+use super::selection;
 use super::workers::{Cleanup, Defaults, WorkerArgs};
 use super::{Context, Exit, Failure, Format, FormatArg};
 use crate::contract::snapshot::Store;
@@ -65,9 +66,6 @@ impl Args {
     pub(super) fn run(self, context: &mut Context<'_>) -> Result<Exit, Failure> {
         let manifest = self.manifest()?;
         let models = self.models(manifest.as_ref())?;
-        if models.is_empty() {
-            return Err("the manifest lists no models: add [models.NAME] with a recipe".into());
-        }
         let scratch = tempfile::tempdir()?;
         let cleanup = Cleanup::default();
         cleanup.add(scratch.path().to_owned());
@@ -123,25 +121,7 @@ impl Args {
     }
 
     fn models(&self, manifest: Option<&Manifest>) -> Result<Vec<Model>, Failure> {
-        let mut models: Vec<Model> = Vec::new();
-        if self.models.is_empty() {
-            models.extend(manifest.iter().flat_map(|m| m.models.iter().cloned()));
-        }
-        for name in &self.models {
-            let model = match manifest {
-                _ if is_recipe(name) => Model::from_recipe(name)?,
-                Some(manifest) => manifest.model(name)?.clone(),
-                None => return Err(ManifestError::NotFound.into()),
-            };
-            if models.iter().any(|m| m.name == model.name) {
-                return Err(format!(
-                    "model {:?} is asked for twice; names must differ",
-                    model.name
-                )
-                .into());
-            }
-            models.push(model);
-        }
+        let mut models = selection::models(manifest, &self.models)?;
         if let Some(level) = self.level.map(LevelName::level) {
             models.iter_mut().for_each(|m| m.level = level);
         }

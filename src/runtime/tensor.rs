@@ -84,17 +84,7 @@ impl Tensor {
     /// # Errors
     /// When the length does not fit the shape, or a boolean is neither 0 nor 1.
     pub fn from_bytes(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<Tensor, TensorError> {
-        let wanted = count(shape).and_then(|n| n.checked_mul(dtype.size()));
-        if wanted != Some(bytes.len()) {
-            return Err(TensorError(format!(
-                "{} bytes do not make {} of {dtype}",
-                bytes.len(),
-                show(shape)
-            )));
-        }
-        if dtype == DType::Bool && bytes.iter().any(|b| *b > 1) {
-            return Err(TensorError("a boolean is stored as 0 or 1".into()));
-        }
+        fits(dtype, shape, bytes)?;
         match Buffer::copy_of(bytes) {
             Some(buffer) => Ok(Tensor::over(dtype, shape, buffer)),
             None => Err(TensorError(format!(
@@ -121,17 +111,7 @@ impl Tensor {
         shape: &[usize],
         bytes: &mut [u8],
     ) -> Result<Tensor, TensorError> {
-        let wanted = count(shape).and_then(|n| n.checked_mul(dtype.size()));
-        if wanted != Some(bytes.len()) {
-            return Err(TensorError(format!(
-                "{} bytes do not make {} of {dtype}",
-                bytes.len(),
-                show(shape)
-            )));
-        }
-        if dtype == DType::Bool && bytes.iter().any(|b| *b > 1) {
-            return Err(TensorError("a boolean is stored as 0 or 1".into()));
-        }
+        fits(dtype, shape, bytes)?;
         // Complex numbers align like their parts.
         let align = dtype.part().unwrap_or(dtype).size().next_power_of_two();
         if bytes.as_ptr().align_offset(align) != 0 {
@@ -234,6 +214,22 @@ impl Tensor {
     pub fn address(&self) -> *const u8 {
         self.buffer.bytes().as_ptr()
     }
+}
+
+/// Whether bytes are a tensor of this type and shape.
+fn fits(dtype: DType, shape: &[usize], bytes: &[u8]) -> Result<(), TensorError> {
+    let wanted = count(shape).and_then(|n| n.checked_mul(dtype.size()));
+    if wanted != Some(bytes.len()) {
+        return Err(TensorError(format!(
+            "{} bytes do not make {} of {dtype}",
+            bytes.len(),
+            show(shape)
+        )));
+    }
+    if dtype == DType::Bool && bytes.iter().any(|b| *b > 1) {
+        return Err(TensorError("a boolean is stored as 0 or 1".into()));
+    }
+    Ok(())
 }
 
 /// The number of elements of a shape.
