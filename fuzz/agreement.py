@@ -25,6 +25,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 
 ELEMENTS = (
     "f32 f16 bf16 f64 si8 si16 si32 si64 ui8 ui16 ui32 ui64 i1 si4 ui4 f8E4M3FN f8E5M2 complex<f32>".split()
@@ -217,17 +218,25 @@ def descriptor(asset) -> dict:
     return asyncio.run(read())
 
 
-def check(path: pathlib.Path, source: str, binary: str, stage) -> str | None:
+def check(path: pathlib.Path, source: str, binary: str, stage: Callable[[str], object]) -> str | None:
     """Saves and compares; what disagrees. `stage` is told what is done, as the next step may be deadly."""
     from coreai._compiler.context import Context
     from coreai._compiler.ir import Location, Module
-    from coreai.authoring import AIModelAsset, AIProgram
+    from coreai.authoring import AIProgram
 
     context = Context()._mlir_context
     with context, Location.unknown():
         AIProgram._from_mlir_module(Module.parse(source)).save_asset(path)
+    return compare(path, binary, stage)
+
+
+def compare(path: pathlib.Path, binary: str, stage: Callable[[str], object]) -> str | None:
+    """Compares our two readings of an asset with the vendor's."""
+    from coreai.authoring import AIModelAsset
+
     asset = AIModelAsset.load(path)
-    op = asset.program._module._mlir_module.operation
+    # Before coreai-core 1.0.0b3 the program holds its module itself.
+    op = getattr(asset.program, "_module", asset.program)._mlir_module.operation
     theirs = op.get_asm(large_elements_limit=32, use_local_scope=True).rstrip()
     ours = subprocess.run([binary, "inspect", "--ir", str(path)], capture_output=True, text=True)
     if ours.returncode or ours.stdout.rstrip() != theirs:
@@ -267,19 +276,32 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     directory = pathlib.Path(tempfile.mkdtemp(prefix="agreement-"))
-    agreed = printed = refused = 0
+    count = Counts()
     for number in range(arguments.seed, arguments.seed + arguments.count):
         source = Program(random.Random(number)).text()
         path = directory / f"{number}.aimodel"
-        # The vendor's libraries abort on what they do not like: each program gets a process.
+        count.add(number, path, lambda stage: check(path, source, arguments.binary, stage))  # noqa: B023
+        shutil.rmtree(path, ignore_errors=True)
+    count.close(directory)
+
+
+class Counts:
+    """What became of the programs."""
+
+    def __init__(self) -> None:
+        self.agreed = self.printed = self.refused = 0
+        self.last = ""
+
+    def add(
+        self, number: int, path: pathlib.Path, check: Callable[[Callable[[str], object]], str | None]
+    ) -> None:
+        """Runs a check in a process of its own: the vendor's libraries abort on what they do not like."""
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            silence = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(silence, 2)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             try:
-                done = lambda word: os.write(writer, f"{word} ".encode())  # noqa: E731
-                told = check(path, source, arguments.binary, done) or ""
+                told = check(lambda word: os.write(writer, f"{word} ".encode())) or ""
             except Exception as error:  # noqa: BLE001 - told to the parent
                 told = f"refused: {error}"
             os.write(writer, told.encode()[:60_000])
@@ -289,23 +311,25 @@ def main() -> None:
             told = pipe.read()
         os.waitpid(child, 0)
         if told == "printed agreed ":
-            agreed += 1
+            self.agreed += 1
         elif told == "printed ":
-            printed += 1
+            self.printed += 1
         elif told == "" or told.startswith("refused"):
             # The vendor's tools refused the program, or died of it.
-            refused += 1
-            last = told
+            self.refused += 1
+            self.last = told
         else:
             sys.exit(f"program {number}, kept as {path}\n{told}")
-        shutil.rmtree(path, ignore_errors=True)
-    print(
-        f"{agreed} programs agree three ways; {printed} agree as printed, the runtime does not load them; "
-        f"the vendor's tools refused {refused}"
-    )
-    if refused > arguments.count // 10:
-        sys.exit(f"too many were refused to mean anything; the last: {last[:1000]}")
-    shutil.rmtree(directory)
+
+    def close(self, directory: pathlib.Path) -> None:
+        """Prints the counts; an error where too few programs came through to mean anything."""
+        print(
+            f"{self.agreed} programs agree three ways; {self.printed} agree as printed, the runtime does not "
+            f"load them; the vendor's tools refused {self.refused}"
+        )
+        if self.refused * 10 > self.agreed + self.printed + self.refused:
+            sys.exit(f"too many were refused to mean anything; the last: {self.last[:1000]}")
+        shutil.rmtree(directory)
 
 
 if __name__ == "__main__":
