@@ -2,7 +2,7 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.ready-torch-2.13.0-coreai-torch-0.4.3
+STAMP := $(VENV)/.ready-torch-2.13.0-coreai-torch-0.4.3-xdist
 SOURCES := $(shell find src python -name '*.rs' -o -name '*.py' -o -name '*.toml') Cargo.toml pyproject.toml
 # nextest where it is installed, cargo's own runner elsewhere.
 CARGO_TEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo "cargo nextest run" || echo "cargo test")
@@ -23,8 +23,9 @@ test-rust:
 	$(if $(LIBPYTHON),,@echo "no shared libpython for $(PYTHON): the feature embed is left out")
 	$(if $(LIBPYTHON),PYO3_PYTHON=$(PYTHON) LD_LIBRARY_PATH=$(LIBPYTHON)) $(CARGO_TEST) $(if $(LIBPYTHON),--features embed)
 
+# Files are what processes share out: the tests of one share a worker with PyTorch in it.
 test-python: $(BIN)/coreai-audit
-	$(BIN)/python -m pytest -q tests/python
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile tests/python
 
 ## lint: formatting and static checks
 lint: $(STAMP)
@@ -43,7 +44,7 @@ $(STAMP):
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python torch==2.13.0 coreai-torch==0.4.3 maturin==1.16.0 pytest ruff mypy
+	$(BIN)/uv pip install --quiet --python $(BIN)/python torch==2.13.0 coreai-torch==0.4.3 maturin==1.16.0 pytest pytest-xdist ruff mypy
 	touch $@
 
 $(BIN)/coreai-audit: $(STAMP) $(SOURCES)

@@ -159,7 +159,7 @@ struct Group {
     set: usize,
     cells: Vec<usize>,
     python: Option<PathBuf>,
-    /// Lanes at work on it.
+    /// Lanes with a worker in it.
     lanes: usize,
 }
 

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::{Group, Records, Trace, Watcher, Work};
-use crate::convert::{Interpreter, Progress, Step, Supervisor};
+use crate::convert::{Interpreter, Progress, StageTime, Step, Supervisor};
 use crate::upgrade::envs::{Envs, Promised};
 use crate::upgrade::job::{self, Reference};
 use crate::upgrade::record::Record;
@@ -15,6 +16,10 @@ use crate::upgrade::resolve::Place;
 const ASSUMED_MEMORY: u64 = 4_000_000_000;
 /// A worker may need more than the largest so far.
 const HEADROOM: f64 = 1.2;
+/// Taken for the start of a worker until one has been measured, in seconds.
+const ASSUMED_START: f64 = 10.0;
+/// How often it is thought over whether one more worker pays.
+const THINK: Duration = Duration::from_secs(1);
 
 /// What the lanes share.
 struct Shared<'r> {
@@ -26,6 +31,42 @@ struct Shared<'r> {
     active: usize,
     /// The most memory of a worker so far.
     peak: Option<u64>,
+    pace: Pace,
+}
+
+/// What workers have cost in time so far: whether one more in an environment pays.
+#[derive(Default)]
+struct Pace {
+    /// When the first worker was asked for.
+    began: Option<Instant>,
+    /// The longest start of a worker, in seconds.
+    start: Option<f64>,
+    /// Cells that are done, and the seconds of their stages after the start.
+    done: u32,
+    seconds: f64,
+}
+
+impl Pace {
+    fn add(&mut self, record: &Record) {
+        let of_start = |s: &&StageTime| s.stage == Step::Start;
+        let start: f64 = record.run.stages.iter().filter(of_start).map(|s| s.seconds).sum();
+        if start > 0.0 {
+            self.start = Some(self.start.unwrap_or(0.0).max(start));
+        }
+        self.done += 1;
+        self.seconds += record.seconds() - start;
+    }
+
+    /// Whether a worker that first has to import PyTorch would still find enough to do among `cells` cells
+    /// that `lanes` workers share. Until the first cell is done, it is taken to need what it has needed.
+    fn pays(&self, cells: usize, lanes: usize) -> bool {
+        let (start, each) = match (self.start, self.done, self.began) {
+            (Some(start), done, _) if done > 0 => (start, self.seconds / f64::from(done)),
+            (_, _, Some(began)) => (ASSUMED_START, began.elapsed().as_secs_f64() - ASSUMED_START),
+            _ => return true,
+        };
+        cells as f64 * each > start * (lanes + 1) as f64
+    }
 }
 
 impl Work<'_> {
@@ -51,6 +92,7 @@ impl Work<'_> {
             preparing: true,
             active: 0,
             peak: None,
+            pace: Pace::default(),
         });
         let changed = Condvar::new();
         thread::scope(|scope| {
@@ -133,6 +175,7 @@ impl Work<'_> {
     }
 
     /// One worker at a time, of the group that needs hands most; stays with it while it has cells.
+    /// A second worker in an environment imports PyTorch again, so it begins only where that pays.
     fn lane(
         &self,
         lane: usize,
@@ -167,13 +210,13 @@ impl Work<'_> {
             };
             let mut shared = lock(shared);
             shared.peak = shared.peak.max(record.run.peak_memory);
+            shared.pace.add(&record);
             if environment == 0 {
                 shared.traces[model] = Trace::Done(trace.is_file().then_some(trace));
             }
             if self.is_ours(model, environment) {
                 shared.records[model][environment] = Some(record);
             }
-            shared.groups[at].lanes -= 1;
             shared.active -= 1;
             changed.notify_all();
         }
@@ -197,11 +240,16 @@ impl Work<'_> {
                 g.cells.iter().rposition(can)
             };
             let ready = |g: &Group| g.python.is_some() && next(g).is_some();
+            // A worker is shared rather than doubled, unless there is work for two.
+            let pace = &guard.pace;
+            let wanted = |i: usize, g: &Group| {
+                Some(i) == current || g.lanes == 0 || pace.pays(g.cells.len(), g.lanes)
+            };
             let best = guard
                 .groups
                 .iter()
                 .enumerate()
-                .filter(|(_, g)| ready(g))
+                .filter(|(i, g)| ready(g) && wanted(*i, g))
                 .min_by_key(|(i, g)| (Some(*i) != current, g.lanes, *i))
                 .and_then(|(i, g)| Some((i, next(g)?)));
             let left = guard.groups.iter().any(|g| !g.cells.is_empty());
@@ -209,17 +257,24 @@ impl Work<'_> {
                 Some((at, cell)) if room => {
                     let group = &mut guard.groups[at];
                     let (model, python) = (group.cells.remove(cell), group.python.clone()?);
-                    group.lanes += 1;
-                    if group.environment == 0 {
+                    if current != Some(at) {
+                        group.lanes += 1;
+                        if let Some(left) = current {
+                            guard.groups[left].lanes -= 1;
+                        }
+                    }
+                    if guard.groups[at].environment == 0 {
                         guard.traces[model] = Trace::Comes;
                     }
                     guard.active += 1;
+                    guard.pace.began.get_or_insert_with(Instant::now);
                     return Some((at, model, python));
                 }
                 None if !guard.preparing && !left => return None,
                 _ => {}
             }
-            guard = changed.wait(guard).unwrap_or_else(|e| e.into_inner());
+            let woken = changed.wait_timeout(guard, THINK);
+            guard = woken.unwrap_or_else(|e| e.into_inner()).0;
         }
     }
 
