@@ -16,8 +16,6 @@ use crate::upgrade::resolve::Place;
 const ASSUMED_MEMORY: u64 = 4_000_000_000;
 /// A worker may need more than the largest so far.
 const HEADROOM: f64 = 1.2;
-/// Taken for the start of a worker until one has been measured, in seconds.
-const ASSUMED_START: f64 = 10.0;
 /// How often it is thought over whether one more worker pays.
 const THINK: Duration = Duration::from_secs(1);
 
@@ -37,7 +35,7 @@ struct Shared<'r> {
 /// What workers have cost in time so far: whether one more in an environment pays.
 #[derive(Default)]
 struct Pace {
-    /// When the first worker was asked for.
+    /// When the first cell began, its worker's start included.
     began: Option<Instant>,
     /// The longest start of a worker, in seconds.
     start: Option<f64>,
@@ -47,23 +45,29 @@ struct Pace {
 }
 
 impl Pace {
+    /// A worker has imported PyTorch and begins with its first cell.
+    fn started(&mut self, seconds: f64) {
+        self.start = Some(self.start.unwrap_or(0.0).max(seconds));
+    }
+
     fn add(&mut self, record: &Record) {
         let of_start = |s: &&StageTime| s.stage == Step::Start;
-        let start: f64 = record.run.stages.iter().filter(of_start).map(|s| s.seconds).sum();
-        if start > 0.0 {
-            self.start = Some(self.start.unwrap_or(0.0).max(start));
-        }
+        let stages = record.run.stages.iter();
+        let start: f64 = stages.filter(of_start).map(|s| s.seconds).sum();
         self.done += 1;
         self.seconds += record.seconds() - start;
     }
 
     /// Whether a worker that first has to import PyTorch would still find enough to do among `cells` cells
-    /// that `lanes` workers share. Until the first cell is done, it is taken to need what it has needed.
+    /// that `lanes` workers share. The first cell is taken to need what it has needed so far.
     fn pays(&self, cells: usize, lanes: usize) -> bool {
-        let (start, each) = match (self.start, self.done, self.began) {
-            (Some(start), done, _) if done > 0 => (start, self.seconds / f64::from(done)),
-            (_, _, Some(began)) => (ASSUMED_START, began.elapsed().as_secs_f64() - ASSUMED_START),
-            _ => return true,
+        let (Some(start), Some(began)) = (self.start, self.began) else {
+            // How long a start takes is not known; one that never ends is ended by the time limit.
+            return false;
+        };
+        let each = match self.done {
+            0 => began.elapsed().as_secs_f64() - start,
+            done => self.seconds / f64::from(done),
         };
         cells as f64 * each > start * (lanes + 1) as f64
     }
@@ -201,10 +205,14 @@ impl Work<'_> {
                 0 => Reference::Record(&trace),
                 _ => Reference::Use(&find),
             };
+            let started = |seconds| {
+                lock(shared).pace.started(seconds);
+                changed.notify_all();
+            };
             let record = match self.worker(&mut current, at, &python) {
                 Ok(supervisor) => {
                     let place = (python.as_path(), scratch.as_path());
-                    self.cell(model, environment, place, &reference, supervisor)
+                    self.cell(model, environment, place, &reference, supervisor, &started)
                 }
                 Err(error) => Record::not_begun(error),
             };
@@ -314,6 +322,7 @@ impl Work<'_> {
         (python, scratch): (&Path, &Path),
         reference: &Reference<'_>,
         supervisor: &mut Supervisor,
+        started: &dyn Fn(f64),
     ) -> Record {
         let (name, label) = (&self.plan.models[model].name, self.label(environment));
         self.interrupt.pass();
@@ -322,6 +331,8 @@ impl Work<'_> {
             watcher: self.watcher,
             model: name,
             environment: label,
+            starting: None,
+            started,
         };
         let result = std::fs::create_dir_all(scratch)
             .map_err(|e| format!("{}: {e}", scratch.display()))
@@ -385,10 +396,19 @@ struct Told<'a> {
     watcher: &'a dyn Watcher,
     model: &'a str,
     environment: &'a str,
+    /// Since when the worker starts.
+    starting: Option<Instant>,
+    /// Told how many seconds the start has taken.
+    started: &'a dyn Fn(f64),
 }
 
 impl Progress for Told<'_> {
     fn step(&mut self, step: Step) {
+        match (step, self.starting.take()) {
+            (Step::Start, _) => self.starting = Some(Instant::now()),
+            (_, Some(since)) => (self.started)(since.elapsed().as_secs_f64()),
+            _ => {}
+        }
         self.watcher.step(self.model, self.environment, step);
     }
 }
