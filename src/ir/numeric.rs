@@ -47,8 +47,8 @@ pub fn float_bits(kind: Float, text: &str) -> Option<u64> {
     Some(match kind {
         Float::F64 => value.to_bits(),
         Float::F32 | Float::Tf32 => u64::from((value as f32).to_bits()),
-        Float::F16 => u64::from(f16::from_f64(value).to_bits()),
-        Float::Bf16 => u64::from(bf16::from_f64(value).to_bits()),
+        Float::F16 => u64::from(f16::from_f32(single(value)).to_bits()),
+        Float::Bf16 => u64::from(bf16::from_f32(single(value)).to_bits()),
         Float::F8E5M2 | Float::F8E4M3FN | Float::F8E8M0FNU | Float::F4E2M1FN => {
             nearest_code(kind, value)
         }
@@ -319,6 +319,17 @@ pub fn bits_of(bytes: &[u8]) -> u64 {
 /// The little-endian bytes of a float's bit pattern ([`Element::bytes`] of them).
 pub fn bits_bytes(kind: Float, bits: u64) -> Vec<u8> {
     bits.to_le_bytes()[..Element::Float(kind).bytes()].to_vec()
+}
+
+/// A double as a single that rounds to the same half: what is lost leaves a trace in the last bit, so that
+/// nothing becomes a tie. (The halves' own conversion from doubles drops bits before it rounds.)
+pub(crate) fn single(value: f64) -> f32 {
+    let near = value as f32;
+    if f64::from(near) == value || value.is_nan() {
+        return near;
+    }
+    let beyond = f64::from(near).abs() > value.abs();
+    f32::from_bits((near.to_bits() - u32::from(beyond)) | 1)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod command;
 mod conformance;
 mod hostile;
 mod memory;
+mod numbers;
 mod programs;
 mod properties;
 mod robust;

@@ -134,9 +134,9 @@ macro_rules! arithmetic {
     };
 }
 
-arithmetic!(add, x, y, int x.wrapping_add(y), float x + y, complex x + y);
+arithmetic!(add, x, y, int x.wrapping_add(y), float x + y, complex x + y, bool x | y);
 arithmetic!(sub, x, y, int x.wrapping_sub(y), float x - y, complex x - y);
-arithmetic!(mul, x, y, int x.wrapping_mul(y), float x * y, complex x * y);
+arithmetic!(mul, x, y, int x.wrapping_mul(y), float x * y, complex x * y, bool x & y);
 arithmetic!(maximum, x, y, int x.max(y), float x.max_(y), bool x | y);
 arithmetic!(minimum, x, y, int x.min(y), float x.min_(y), bool x & y);
 arithmetic!(bitwise_and, x, y, int x & y, bool x & y);
@@ -144,14 +144,25 @@ arithmetic!(bitwise_or, x, y, int x | y, bool x | y);
 arithmetic!(bitwise_xor, x, y, int x ^ y, bool x ^ y);
 arithmetic!(float_divide, x, y, float x / y, complex x / y);
 arithmetic!(float_modulo, x, y, float x % y);
-arithmetic!(float_floor_divide, x, y, float x.floor_divide_(y));
-arithmetic!(float_pow, x, y, float x.powf(y), complex x.powc(y));
+arithmetic!(wide_floor_divide, x, y, float x.floor_divide_(y, x / y));
+arithmetic!(float_pow, x, y, float x.powf(y), complex (x.ln() * y).exp());
 arithmetic!(int_pow, x, y, int x.pow_(y));
+
+/// Of bfloat16 the quotient is rounded before it is floored.
+fn float_floor_divide(a: &Tensor, b: &Tensor) -> OpResult<Tensor> {
+    if a.dtype() != DType::BF16 {
+        return wide_floor_divide(a, b);
+    }
+    zip(a, b, DType::BF16, |x: bf16, y: bf16| {
+        let (x, y) = (x.to_f32(), y.to_f32());
+        bf16::from_f32(x.floor_divide_(y, bf16::from_f32(x / y).to_f32()))
+    })
+}
 
 /// What the standard library decides otherwise: extremes keep NaN, and an infinite dividend has no
 /// floored quotient (unless divided by zero).
 trait Floats {
-    fn floor_divide_(self, other: Self) -> Self;
+    fn floor_divide_(self, other: Self, quotient: Self) -> Self;
     fn max_(self, other: Self) -> Self;
     fn min_(self, other: Self) -> Self;
 }
@@ -159,11 +170,11 @@ trait Floats {
 macro_rules! extremes {
     ($($t:ty),*) => {$(
         impl Floats for $t {
-            fn floor_divide_(self, other: $t) -> $t {
+            fn floor_divide_(self, other: $t, quotient: $t) -> $t {
                 if self.is_infinite() && other != 0.0 {
                     <$t>::NAN
                 } else {
-                    (self / other).floor()
+                    quotient.floor()
                 }
             }
             fn max_(self, other: $t) -> $t {
@@ -178,7 +189,7 @@ macro_rules! extremes {
 
 extremes!(f32, f64);
 
-/// Powers of integers: wrap, and round towards zero for a negative exponent.
+/// Powers of integers: wrap; a negative exponent gives zero, whatever the base.
 trait Power: Copy {
     fn pow_(self, exponent: Self) -> Self;
 }
@@ -199,12 +210,10 @@ macro_rules! power {
     (signed $($t:ty),*) => {$(
         impl Power for $t {
             fn pow_(self, exponent: $t) -> $t {
-                match (self, exponent < 0) {
-                    (1, true) => 1,
-                    (-1, true) => if exponent % 2 == 0 { 1 } else { -1 },
-                    (_, true) => 0,
-                    _ => wrapping_power(self, exponent),
+                if exponent < 0 {
+                    return 0;
                 }
+                wrapping_power(self, exponent)
             }
         }
     )*};

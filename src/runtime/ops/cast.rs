@@ -10,6 +10,8 @@ use crate::runtime::dtype::Class;
 use crate::runtime::tensor::{OpResult, Tensor};
 use crate::runtime::DType;
 
+use super::complex::part;
+
 pub const OPS: &[(&str, Kernel)] = &[("cast", Kernel::One(run))];
 
 fn run(call: &mut Call<'_>) -> OpResult<Tensor> {
@@ -34,7 +36,8 @@ pub fn cast(t: &Tensor, to: DType) -> OpResult<Tensor> {
             }
             Ok(out)
         }
-        (Class::Complex, _) => Err("a complex number has no order among the reals".into()),
+        // The imaginary part is dropped.
+        (Class::Complex, _) => cast(&part(&t, 0)?, to),
         (_, Class::Bool) => to_bool(&t),
         (_, Class::Int { signed, bits }) => to_int(&t, to, signed, bits),
         (_, Class::Float) => to_float(&t, to),
@@ -142,6 +145,13 @@ fn to_float(t: &Tensor, to: DType) -> OpResult<Tensor> {
             );
             return Ok(out);
         }
+        (DType::F32, DType::BF16) => {
+            half::slice::HalfFloatSliceExt::convert_from_f32_slice(
+                out.data_mut::<bf16>()?,
+                t.data::<f32>()?,
+            );
+            return Ok(out);
+        }
         (DType::F32, DType::F16) => {
             half::slice::HalfFloatSliceExt::convert_from_f32_slice(
                 out.data_mut::<f16>()?,
@@ -155,21 +165,14 @@ fn to_float(t: &Tensor, to: DType) -> OpResult<Tensor> {
         DType::F64 => from_real!(t, out, f64, v, int v as f64, float v),
         DType::F32 => from_real!(t, out, f32, v, int v as f32, float v as f32),
         DType::F16 => {
-            from_real!(t, out, f16, v, int f16::from_f64(v as f64), float f16::from_f64(v))
+            from_real!(t, out, f16, v, int f16::from_f32(numeric::single(v as f64)), float f16::from_f32(numeric::single(v)))
         }
         DType::BF16 => {
-            from_real!(t, out, bf16, v, int bf16::from_f64(v as f64), float bf16::from_f64(v))
+            from_real!(t, out, bf16, v, int bf16::from_f32(numeric::single(v as f64)), float bf16::from_f32(numeric::single(v)))
         }
         small => {
             let kind = small.small_float().ok_or("no float type")?;
-            let high = if kind == Float::F8E4M3FN {
-                448.0
-            } else {
-                f64::MAX
-            };
-            from_real!(t, out, u8, v,
-                int encode(kind, (v as f64).clamp(-high, high)),
-                float encode(kind, v));
+            from_real!(t, out, u8, v, int encode_int(kind, v as f64), float encode(kind, v));
         }
     }
     Ok(out)
@@ -196,8 +199,23 @@ fn to_complex(t: &Tensor, to: DType) -> OpResult<Tensor> {
     cast(&Tensor::of(DType::C64, t.dims(), &values)?, to)
 }
 
-/// The nearest code; ties to the even one. Beyond the largest value 8-bit floats become infinite, or NaN
-/// where there is no infinity (integers stay at the largest there); the others stay at the largest. NaN stays NaN where the format has one,
+/// The nearest code of an integer, as the reference has it: in the format without infinities it has no
+/// codes between 240 and 448, and stays at the largest beyond.
+fn encode_int(kind: Float, value: f64) -> u8 {
+    match (kind, value.abs()) {
+        // Zero is no power of two, and the sign is dropped; halfway goes down.
+        (Float::F8E8M0FNU, 0.0) => encode(kind, f64::NAN),
+        (Float::F8E8M0FNU, v) => encode(kind, v * (1.0 - f64::EPSILON / 2.0)),
+        (Float::F8E4M3FN, v) if v >= 496.0 => encode(kind, 448f64.copysign(value)),
+        (Float::F8E4M3FN, v) if v >= 248.0 => encode(kind, f64::NAN),
+        // Rounded first: the largest is reached from above it.
+        (Float::F8E5M2, v) if v < 61_440.0 => encode(kind, value.clamp(-57_344.0, 57_344.0)),
+        _ => encode(kind, value),
+    }
+}
+
+/// The nearest code; ties to the even one, of powers of two (which have no zero) to the larger. Beyond the largest value 8-bit floats become infinite, or NaN
+/// where there is no infinity; the others stay at the largest. NaN stays NaN where the format has one,
 /// else it is zero.
 pub fn encode(kind: Float, value: f64) -> u8 {
     let (max_code, nan): (u8, u8) = match kind {
@@ -206,7 +224,8 @@ pub fn encode(kind: Float, value: f64) -> u8 {
         Float::F8E8M0FNU => (0xfe, 0xff),
         _ => (0x07, 0x00),
     };
-    if value.is_nan() {
+    let powers = kind == Float::F8E8M0FNU;
+    if value.is_nan() || (powers && (value == 0.0 || value.is_infinite())) {
         return nan;
     }
     let decode = |code: u8| numeric::float_value(kind, u64::from(code));
@@ -217,10 +236,9 @@ pub fn encode(kind: Float, value: f64) -> u8 {
     };
     // Codes grow with their value: find the last one not above.
     let (mut low, mut high) = (0u8, max_code);
-    // Beyond the largest value the next step would be rounded to: infinity, or NaN without one.
     let overflow = match kind {
-        Float::F8E5M2 if magnitude >= 61_440.0 => Some(0x7c),
-        Float::F8E4M3FN if magnitude > 464.0 => Some(nan),
+        Float::F8E5M2 if magnitude > 57_344.0 => Some(0x7c),
+        Float::F8E4M3FN if magnitude > 448.0 => Some(nan),
         _ => None,
     };
     if let Some(code) = overflow {
@@ -238,6 +256,6 @@ pub fn encode(kind: Float, value: f64) -> u8 {
         }
     }
     let (below, above) = (magnitude - decode(low), decode(high) - magnitude);
-    let up = above < below || (above == below && low % 2 == 1);
+    let up = above < below || (above == below && (powers || low % 2 == 1));
     sign | if up { high } else { low }
 }

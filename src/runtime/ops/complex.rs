@@ -5,6 +5,7 @@ use bytemuck::Pod;
 use super::{Call, Kernel};
 use crate::runtime::error::shape;
 use crate::runtime::tensor::{OpResult, Tensor};
+use crate::runtime::DType;
 
 fn create(call: &mut Call<'_>) -> OpResult<Tensor> {
     let to = call.declared()?.dtype;
@@ -23,6 +24,11 @@ fn create(call: &mut Call<'_>) -> OpResult<Tensor> {
             im.dtype()
         ));
     }
+    joined(&re, &im, to)
+}
+
+/// Numbers of type `to` from their parts, contiguous and of one shape.
+pub(super) fn joined(re: &Tensor, im: &Tensor, to: DType) -> OpResult<Tensor> {
     fn join<T: Pod>(re: &Tensor, im: &Tensor, out: &mut Tensor) -> OpResult<()> {
         let (re, im) = (re.data::<T>()?, im.data::<T>()?);
         for (o, (r, i)) in out
@@ -37,15 +43,16 @@ fn create(call: &mut Call<'_>) -> OpResult<Tensor> {
     }
     let mut out = Tensor::alloc(to, re.dims())?;
     match re.dtype().size() {
-        2 => join::<u16>(&re, &im, &mut out)?,
-        4 => join::<u32>(&re, &im, &mut out)?,
-        _ => join::<u64>(&re, &im, &mut out)?,
+        2 => join::<u16>(re, im, &mut out)?,
+        4 => join::<u32>(re, im, &mut out)?,
+        _ => join::<u64>(re, im, &mut out)?,
     }
     Ok(out)
 }
 
-fn part(call: &mut Call<'_>, which: usize) -> OpResult<Tensor> {
-    let t = call.arg(0)?.contiguous()?;
+/// The real (0) or imaginary (1) parts.
+pub(super) fn part(t: &Tensor, which: usize) -> OpResult<Tensor> {
+    let t = t.contiguous()?;
     let Some(part) = t.dtype().part() else {
         return Err(format!("is not defined for {}", t.dtype()));
     };
@@ -67,6 +74,6 @@ fn part(call: &mut Call<'_>, which: usize) -> OpResult<Tensor> {
 
 pub const OPS: &[(&str, Kernel)] = &[
     ("create_complex", Kernel::One(create)),
-    ("real_part", Kernel::One(|call| part(call, 0))),
-    ("imaginary_part", Kernel::One(|call| part(call, 1))),
+    ("real_part", Kernel::One(|call| part(call.arg(0)?, 0))),
+    ("imaginary_part", Kernel::One(|call| part(call.arg(0)?, 1))),
 ];

@@ -1,6 +1,10 @@
 //! Convolutions over any number of spatial dimensions.
 
+use num_complex::Complex;
+
+use super::binary;
 use super::cast::cast;
+use super::complex::{joined, part};
 use super::matmul::plain;
 use super::{extent, Call, Kernel};
 use crate::runtime::dtype::Class;
@@ -66,7 +70,8 @@ fn operands(call: &Call<'_>, spatial: usize, groups: usize) -> OpResult<Shapes> 
     let (x, w) = (call.arg(0)?, call.arg(1)?);
     let groups = extent(call.arg(groups)?.int()?)?;
     let fits = x.rank() == spatial + 2 && w.rank() == spatial + 2 && x.dtype() == w.dtype();
-    if !fits || groups == 0 || x.dtype().class() != Class::Float {
+    let defined = matches!(x.dtype().class(), Class::Float | Class::Complex);
+    if !fits || groups == 0 || !defined {
         return Err(format!(
             "{} {} with weights {} {} in {groups} groups",
             x.dtype(),
@@ -78,10 +83,10 @@ fn operands(call: &Call<'_>, spatial: usize, groups: usize) -> OpResult<Shapes> 
     Ok(Shapes {
         spatial,
         groups,
-        wide: if x.dtype() == DType::F64 {
-            DType::F64
-        } else {
-            DType::F32
+        wide: match x.dtype() {
+            DType::F64 | DType::C64 => x.dtype(),
+            other if other.part().is_some() => DType::C32,
+            _ => DType::F32,
         },
     })
 }
@@ -101,10 +106,26 @@ fn conv(call: &mut Call<'_>, spatial: usize) -> OpResult<Tensor> {
             s.groups
         ));
     }
-    let out = if s.wide == DType::F64 {
-        forward::<f64>(&x, &w, &s, &stride, &dilation)?
-    } else {
-        forward::<f32>(&x, &w, &s, &stride, &dilation)?
+    let out = match s.wide {
+        DType::F64 => forward::<f64>(&x, &w, &s, &stride, &dilation)?,
+        DType::F32 => forward::<f32>(&x, &w, &s, &stride, &dilation)?,
+        _ => {
+            let parts = |t: &Tensor| Ok::<_, String>((part(t, 0)?, part(t, 1)?));
+            let ((xr, xi), (wr, wi)) = (parts(&x)?, parts(&w)?);
+            let of = |x: &Tensor, w: &Tensor| -> OpResult<Tensor> {
+                let s = Shapes {
+                    wide: x.dtype(),
+                    ..s
+                };
+                match s.wide {
+                    DType::F64 => forward::<f64>(x, w, &s, &stride, &dilation),
+                    _ => forward::<f32>(x, w, &s, &stride, &dilation),
+                }
+            };
+            let re = binary::sub(&of(&xr, &wr)?, &of(&xi, &wi)?)?;
+            let im = binary::add(&of(&xr, &wi)?, &of(&xi, &wr)?)?;
+            joined(&re, &im, s.wide)?
+        }
     };
     cast(&out, own)
 }
@@ -202,22 +223,22 @@ fn transposed(call: &mut Call<'_>, spatial: usize) -> OpResult<Tensor> {
         dims.push(extent(size)?);
     }
     let mut out = Tensor::alloc(s.wide, &dims)?;
-    if s.wide == DType::F64 {
-        backward::<f64>(&x, &w, &s, &stride, &padding, &dilation, &mut out)?;
-    } else {
-        backward::<f32>(&x, &w, &s, &stride, &padding, &dilation, &mut out)?;
+    let steps = (&*stride, &*padding, &*dilation);
+    match s.wide {
+        DType::F64 => backward::<f64>(&x, &w, &s, steps, &mut out)?,
+        DType::C32 => backward::<Complex<f32>>(&x, &w, &s, steps, &mut out)?,
+        DType::C64 => backward::<Complex<f64>>(&x, &w, &s, steps, &mut out)?,
+        _ => backward::<f32>(&x, &w, &s, steps, &mut out)?,
     }
     cast(&out, own)
 }
 
 /// Every input value adds to all places its kernel reaches.
-fn backward<T: num_traits::Float + bytemuck::Pod>(
+fn backward<T: num_traits::Num + bytemuck::Pod>(
     x: &Tensor,
     w: &Tensor,
     s: &Shapes,
-    stride: &[usize],
-    padding: &[usize],
-    dilation: &[usize],
+    (stride, padding, dilation): (&[usize], &[usize], &[usize]),
     out: &mut Tensor,
 ) -> OpResult<()> {
     let (image, kernel) = (x.dims()[2..].to_vec(), w.dims()[2..].to_vec());

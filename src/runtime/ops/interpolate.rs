@@ -1,7 +1,7 @@
 //! Values between grid points.
 
 use super::cast::cast;
-use super::{around, extent, Call, Kernel};
+use super::{extent, Call, Kernel};
 use crate::runtime::dtype::Class;
 use crate::runtime::error::shape;
 use crate::runtime::tensor::{row_major, Dims, OpResult, Tensor};
@@ -28,7 +28,34 @@ fn nearest(call: &Call<'_>) -> OpResult<bool> {
     }
 }
 
-/// One dimension after the other: linear interpolation separates.
+/// An element has two corners for each dimension, all of which are held at once.
+const MAX_DIMENSIONS: usize = 16;
+
+/// Where the elements along a dimension come from: two offsets, and the weight of the second.
+type Places = Vec<(usize, usize, f32)>;
+
+/// The corners around an element, over the given dimensions: offsets and weights, those of the first
+/// dimension changing fastest.
+fn corners(places: &[&(usize, usize, f32)], nearest: bool, out: &mut Vec<(usize, f32)>) {
+    out.clear();
+    out.push((0, 1.0));
+    for (low, high, w) in places {
+        let n = out.len();
+        if !nearest {
+            out.extend_from_within(..);
+        }
+        for (i, (at, weight)) in out.iter_mut().enumerate() {
+            let upper = i >= n;
+            *at += if upper { *high } else { *low };
+            if !nearest {
+                *weight *= if upper { *w } else { 1.0 - w };
+            }
+        }
+    }
+}
+
+/// Weights are single, and corners are added one after the other: the last digit decides how the result is
+/// rounded to its type. A weight of zero keeps NaN and infinity.
 fn interpolate(call: &mut Call<'_>) -> OpResult<Tensor> {
     let nearest = nearest(call)?;
     let sizes: Dims = call
@@ -52,49 +79,121 @@ fn interpolate(call: &mut Call<'_>) -> OpResult<Tensor> {
     if own.class() == Class::Complex {
         return Err(format!("is not defined for {own}"));
     }
-    let mut t = cast(&t, DType::F64)?.contiguous()?;
+    let wide = wide(own);
+    let t = cast(&t, wide)?.contiguous()?;
+    let mut out = Tensor::alloc(wide, &sizes)?;
+    if out.is_empty() {
+        return cast(&out, own);
+    }
+    if t.is_empty() {
+        return Err("nothing to interpolate between".into());
+    }
+    let steps = row_major(t.dims());
+    // A dimension that stays as it is needs one corner.
+    let mut same = Vec::with_capacity(t.rank());
+    let mut places: Vec<Places> = Vec::with_capacity(t.rank());
     for a in 0..t.rank() {
-        let n = t.dims()[a];
-        if n == 0 && sizes[a] > 0 {
-            return Err("nothing to interpolate between".into());
-        }
-        let places: Vec<(usize, usize, f64)> = (0..sizes[a])
-            .map(|i| {
-                let c = (i as f32 + 0.5 - offset[a]) / scale[a] - 0.5;
-                between(f64::from(c), n, nearest)
-            })
-            .collect();
-        let same = sizes[a] == n
-            && places
-                .iter()
-                .enumerate()
-                .all(|(i, (low, _, w))| *low == i && *w == 0.0);
-        if same {
-            continue;
-        }
-        let mut dims: Dims = t.dims().into();
-        dims[a] = sizes[a];
-        let mut out = Tensor::alloc(DType::F64, &dims)?;
-        let (outer, _, inner) = around(&dims, a);
-        let from = t.data::<f64>()?;
-        let to = out.data_mut::<f64>()?;
-        let mut at = 0;
-        for o in 0..outer {
-            for (low, high, w) in &places {
-                for i in 0..inner {
-                    let x = from[(o * n + low) * inner + i];
-                    to[at] = if *w == 0.0 {
-                        x
-                    } else {
-                        x * (1.0 - w) + from[(o * n + high) * inner + i] * w
-                    };
-                    at += 1;
-                }
+        let (n, step) = (t.dims()[a], steps[a] as usize);
+        let along = (0..sizes[a]).map(|i| {
+            let c = (i as f32 + 0.5 - offset[a]) / scale[a] - 0.5;
+            between(f64::from(c), n, nearest)
+        });
+        let along: Vec<(usize, usize, f64)> = along.collect();
+        let kept = |(i, (low, _, w)): (usize, &(usize, usize, f64))| *low == i && *w == 0.0;
+        same.push(sizes[a] == n && along.iter().enumerate().all(kept));
+        let offsets = along
+            .iter()
+            .map(|(l, h, w)| (l * step, h * step, *w as f32));
+        places.push(offsets.collect());
+    }
+    if same.iter().filter(|s| !**s).count() > MAX_DIMENSIONS {
+        return Err(format!(
+            "interpolation along more than {MAX_DIMENSIONS} dimensions"
+        ));
+    }
+    if wide == DType::F64 {
+        fill(
+            t.data::<f64>()?,
+            out.data_mut()?,
+            &sizes,
+            &places,
+            &same,
+            nearest,
+        );
+    } else {
+        fill(
+            t.data::<f32>()?,
+            out.data_mut()?,
+            &sizes,
+            &places,
+            &same,
+            nearest,
+        );
+    }
+    cast(&out, own)
+}
+
+/// What values are kept in.
+fn wide(own: DType) -> DType {
+    match own {
+        DType::F64 => own,
+        _ => DType::F32,
+    }
+}
+
+fn fill<T: num_traits::Float>(
+    from: &[T],
+    to: &mut [T],
+    sizes: &[usize],
+    places: &[Places],
+    same: &[bool],
+    nearest: bool,
+) {
+    let Some(last) = sizes.len().checked_sub(1) else {
+        to.copy_from_slice(from);
+        return;
+    };
+    let mut index: Dims = sizes.iter().map(|_| 0).collect();
+    let (mut around, mut outer) = (Vec::new(), Vec::with_capacity(last));
+    for row in to.chunks_exact_mut(sizes[last]) {
+        let mut base = 0;
+        outer.clear();
+        for d in 0..last {
+            let place = &places[d][index[d]];
+            if same[d] {
+                base += place.0;
+            } else {
+                outer.push(place);
             }
         }
-        t = out;
+        corners(&outer, nearest, &mut around);
+        for (o, (low, high, w)) in row.iter_mut().zip(&places[last]) {
+            let sum = |at: usize, w: f32, start: T| {
+                around.iter().fold(start, |sum, (corner, weight)| {
+                    sum + from[base + corner + at] * number(weight * w)
+                })
+            };
+            *o = if nearest {
+                from[base + around[0].0 + low]
+            } else if same[last] {
+                sum(*low, 1.0, T::zero())
+            } else {
+                sum(*high, *w, sum(*low, 1.0 - w, T::zero()))
+            };
+        }
+        for d in (0..last).rev() {
+            index[d] += 1;
+            if index[d] < sizes[d] {
+                break;
+            }
+            index[d] = 0;
+        }
     }
-    cast(&t, own)
+}
+
+/// A weight as a number of the values' type.
+fn number<T: num_traits::Float>(weight: f32) -> T {
+    T::from(weight).unwrap_or_else(T::nan)
 }
 
 fn interpolate_coordinates(call: &mut Call<'_>) -> OpResult<Tensor> {
@@ -110,32 +209,45 @@ fn interpolate_coordinates(call: &mut Call<'_>) -> OpResult<Tensor> {
             shape(t.dims())
         ));
     }
-    if k > 16 {
-        return Err(format!("interpolation in {k} dimensions"));
+    if k > MAX_DIMENSIONS {
+        return Err(format!(
+            "interpolation along more than {MAX_DIMENSIONS} dimensions"
+        ));
     }
     let steps = row_major(t.dims());
-    let field = cast(t, DType::F64)?.contiguous()?;
+    // Between points the reference knows nothing wider than single precision.
+    let wide = if nearest { wide(own) } else { DType::F32 };
+    let field = cast(t, wide)?.contiguous()?;
     let points = cast(points, DType::F64)?.contiguous()?;
-    let mut out = Tensor::alloc(DType::F64, &[points.dims()[0]])?;
-    let from = field.data::<f64>()?;
+    let mut out = Tensor::alloc(wide, &[points.dims()[0]])?;
     let coordinates = points.data::<f64>()?;
-    for (i, o) in out.data_mut::<f64>()?.iter_mut().enumerate() {
-        let places: Vec<_> = (0..k)
-            .map(|d| between(coordinates[i * k + d], t.dims()[d], nearest))
-            .collect();
-        for corner in 0..1usize << k {
-            let (mut weight, mut at) = (1.0, 0);
-            for (d, (low, high, w)) in places.iter().enumerate() {
-                let upper = corner >> d & 1 == 1;
-                weight *= if upper { *w } else { 1.0 - w };
-                at += if upper { *high } else { *low } * steps[d] as usize;
-            }
-            if weight != 0.0 {
-                *o += weight * from[at];
-            }
+    let (mut places, mut around) = (Vec::with_capacity(k), Vec::new());
+    for i in 0..points.dims()[0] {
+        places.clear();
+        for d in 0..k {
+            let (low, high, w) = between(coordinates[i * k + d], t.dims()[d], nearest);
+            let step = steps[d] as usize;
+            places.push((low * step, high * step, w as f32));
+        }
+        let all: Vec<&(usize, usize, f32)> = places.iter().collect();
+        corners(&all, nearest, &mut around);
+        if wide == DType::F64 {
+            out.data_mut::<f64>()?[i] = at_point(field.data()?, &around, nearest);
+        } else {
+            out.data_mut::<f32>()?[i] = at_point(field.data()?, &around, nearest);
         }
     }
     cast(&out, own)
+}
+
+/// The value between corners.
+fn at_point<T: num_traits::Float>(from: &[T], around: &[(usize, f32)], nearest: bool) -> T {
+    match around {
+        [(at, _)] if nearest => from[*at],
+        all => all.iter().fold(T::zero(), |sum, (at, weight)| {
+            sum + from[*at] * number(*weight)
+        }),
+    }
 }
 
 pub const OPS: &[(&str, Kernel)] = &[

@@ -6,6 +6,8 @@ use rayon::prelude::*;
 
 use super::cast::cast;
 use super::dot::Half;
+use super::scalar::{dispatch_real, Combiner, Scalar};
+use super::unary::{compute_type, narrow};
 use super::{broadcast_dims, broadcast_view, Call, Kernel};
 use crate::runtime::dtype::Class;
 use crate::runtime::error::shape;
@@ -242,11 +244,13 @@ pub(super) fn batch_matmul(a: &Tensor, b: &Tensor) -> OpResult<Tensor> {
         let steps = (b.strides()[rank - 2], b.strides()[rank - 1]);
         return products(a, &dims, &b, &batches(&b), (k, n), steps);
     }
-    if !matches!(dtype.class(), Class::Float | Class::Complex) {
-        return Err(format!("a matrix product of {dtype}"));
-    }
     let size = (m, k, n);
     let tile = m * n;
+    match dtype.class() {
+        Class::Int { .. } => return integers(a, b, &dims, size),
+        Class::Bool => return Err(format!("a matrix product of {dtype}")),
+        Class::Float | Class::Complex => {}
+    }
     if dtype.class() == Class::Complex {
         let (x, y) = (
             cast(&a.contiguous()?, DType::C64)?,
@@ -271,6 +275,33 @@ pub(super) fn batch_matmul(a: &Tensor, b: &Tensor) -> OpResult<Tensor> {
     let b = cast(b, DType::F32)?.contiguous()?;
     let steps = (n as isize, 1);
     products(a, &dims, &b, &batches(&b), (k, n), steps)
+}
+
+/// Products of integers, which wrap.
+fn integers(
+    a: &Tensor,
+    b: &Tensor,
+    dims: &[usize],
+    (m, k, n): (usize, usize, usize),
+) -> OpResult<Tensor> {
+    let (own, wide) = (a.dtype(), compute_type(a.dtype()));
+    let (x, y) = (cast(a, wide)?.contiguous()?, cast(b, wide)?.contiguous()?);
+    let mut out = Tensor::alloc(wide, dims)?;
+    dispatch_real!(wide, T => {
+        let (x, y) = (x.data::<T>()?, y.data::<T>()?);
+        let rows = out.data_mut::<T>()?.chunks_exact_mut(n.max(1)).enumerate();
+        for (i, row) in rows {
+            let y = &y[i / m.max(1) * k * n..];
+            for (x, y) in x[i * k..(i + 1) * k].iter().zip(y.chunks_exact(n.max(1))) {
+                for (o, y) in row.iter_mut().zip(y) {
+                    let product = T::combine(Combiner::Mul, x.widen(), y.widen());
+                    *o = T::narrow(T::combine(Combiner::Add, o.widen(), product));
+                }
+            }
+        }
+        Ok::<(), String>(())
+    })?;
+    narrow(out, own)
 }
 
 /// One product for each matrix of `a` and each start in the memory of `b`, whose matrices have `k × n`

@@ -19,6 +19,7 @@ fn pool(call: &mut Call<'_>, spatial: usize, how: Combiner) -> OpResult<Tensor> 
     }
     let (own, wide) = (t.dtype(), compute_type(t.dtype()));
     how.check(wide)?;
+    let how = how.of(own);
     let t = cast(&t, wide)?.contiguous()?;
     let image: Dims = t.dims()[2..].into();
     let places = windows(&image, &kernel, &stride, &dilation, ceil)?;

@@ -1,10 +1,20 @@
 //! Evenly spaced numbers.
 
+use half::{bf16, f16};
+
 use super::cast::cast;
 use super::{bounded, Call, Kernel};
+use crate::ir::numeric;
 use crate::runtime::dtype::Class;
 use crate::runtime::tensor::{OpResult, Tensor};
 use crate::runtime::DType;
+
+/// A declared extent below the computed one ends the range: the writer derives none for a constant
+/// range that counts down.
+fn declared(call: &Call<'_>, n: usize) -> usize {
+    let extent = call.declared().ok().and_then(|d| *d.dims.first()?);
+    extent.map_or(n, |e| n.min(usize::try_from(e).unwrap_or(n)))
+}
 
 fn range(call: &mut Call<'_>) -> OpResult<Tensor> {
     let dtype = call.arg(0)?.dtype();
@@ -25,6 +35,7 @@ fn range(call: &mut Call<'_>) -> OpResult<Tensor> {
             let span = (i128::from(stop) - start) * step.signum();
             let n = usize::try_from(span.max(0).unsigned_abs().div_ceil(step.unsigned_abs()))
                 .unwrap_or(usize::MAX);
+            let n = declared(call, n);
             bounded(&[n])?;
             let mut out = Tensor::alloc(DType::I64, &[n])?;
             for (i, o) in out.data_mut::<i64>()?.iter_mut().enumerate() {
@@ -42,11 +53,20 @@ fn range(call: &mut Call<'_>) -> OpResult<Tensor> {
             if step == 0.0 || !n.is_finite() {
                 return Err(format!("no range from {start} to {stop} by {step}"));
             }
-            let n = n.max(0.0) as usize;
+            let n = declared(call, n.max(0.0) as usize);
             bounded(&[n])?;
             let mut out = Tensor::alloc(DType::F64, &[n])?;
-            for (i, o) in out.data_mut::<f64>()?.iter_mut().enumerate() {
-                *o = start + i as f64 * step;
+            // One step after the other, each sum rounded to the type.
+            let round: fn(f64) -> f64 = match dtype {
+                DType::F16 => |v| f16::from_f32(numeric::single(v)).to_f64(),
+                DType::BF16 => |v| bf16::from_f32(numeric::single(v)).to_f64(),
+                DType::F32 => |v| f64::from(v as f32),
+                _ => |v| v,
+            };
+            let mut next = start;
+            for o in out.data_mut::<f64>()? {
+                *o = next;
+                next = round(next + step);
             }
             cast(&out, dtype)
         }

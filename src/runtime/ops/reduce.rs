@@ -50,6 +50,7 @@ pub fn reduce_with(t: &Tensor, wanted: &[i64], init: &Tensor, how: Combiner) -> 
     }
     let (own, wide) = (t.dtype(), compute_type(t.dtype()));
     how.check(wide)?;
+    let how = how.of(own);
     let (t, init) = (cast(t, wide)?, cast(init, wide)?.contiguous()?);
     let axes = axes(wanted, t.rank())?;
     let (t, n, dims) = arranged(&t, &axes)?;

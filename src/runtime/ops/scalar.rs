@@ -41,6 +41,17 @@ impl Combiner {
         })
     }
 
+    /// The combination that has the same result on booleans, which are bytes of 0 or 1.
+    pub fn of(self, dtype: DType) -> Combiner {
+        match self {
+            _ if dtype != DType::Bool => self,
+            Combiner::Add => Combiner::Or,
+            Combiner::Mul | Combiner::Div => Combiner::And,
+            Combiner::Sub => Combiner::Xor,
+            other => other,
+        }
+    }
+
     /// Whether the order of the operands matters.
     pub fn commutes(self) -> bool {
         !matches!(self, Combiner::Sub | Combiner::Div | Combiner::Replace)
@@ -50,7 +61,7 @@ impl Combiner {
     pub fn check(self, dtype: DType) -> OpResult<()> {
         use Combiner::*;
         let fine = match dtype.class() {
-            Class::Bool => matches!(self, Max | Min | And | Or | Xor | Replace | Mul | Add),
+            Class::Bool => true,
             Class::Int { .. } => true,
             Class::Float => !matches!(self, And | Or | Xor),
             Class::Complex => matches!(self, Add | Sub | Mul | Div | Replace),

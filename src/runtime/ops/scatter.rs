@@ -4,10 +4,10 @@ use super::cast::cast;
 use super::gather::{by_size, places, position, same_but};
 use super::scalar::{dispatch, Combiner, Scalar};
 use super::unary::{compute_type, narrow};
-use super::{axis, Call, Kernel};
+use super::{axis, broadcast_view, Call, Kernel};
 use crate::runtime::dtype::Class;
 use crate::runtime::error::shape;
-use crate::runtime::tensor::{OpResult, Tensor};
+use crate::runtime::tensor::{Dims, OpResult, Tensor};
 
 fn refuse_zero_divisors(how: Combiner, updates: &Tensor) -> OpResult<()> {
     let int = matches!(updates.dtype().class(), Class::Int { .. });
@@ -27,10 +27,20 @@ pub fn scatter_nd(
     let (at, inner) = places(t.dims(), indices)?;
     let q = indices.dims()[indices.rank() - 1];
     let lead = &indices.dims()[..indices.rank() - 1];
-    // Advanced indexing of one row hands updates over without their leading ones.
+    // Advanced indexing of one row hands updates over without their leading ones, and what is
+    // written everywhere as it is.
+    let wanted: Dims = lead.iter().chain(&t.dims()[q..]).copied().collect();
     let several = |d: &&usize| **d != 1;
-    let wanted = lead.iter().chain(&t.dims()[q..]).filter(several);
-    let fits = updates.dtype() == t.dtype() && updates.dims().iter().filter(several).eq(wanted);
+    let same = updates
+        .dims()
+        .iter()
+        .filter(several)
+        .eq(wanted.iter().filter(several));
+    let spread = match same {
+        true => Ok(updates.clone()),
+        false => broadcast_view(updates, &wanted),
+    };
+    let fits = updates.dtype() == t.dtype() && spread.is_ok();
     if !fits {
         return Err(format!(
             "updates of {} {} at indices {} into {} {}",
@@ -41,7 +51,7 @@ pub fn scatter_nd(
             shape(t.dims())
         ));
     }
-    combined(t, updates, how, |i| {
+    combined(t, &spread?, how, |i| {
         Ok(at[i / inner.max(1)] + i % inner.max(1))
     })
 }
@@ -65,6 +75,7 @@ fn combined(
         return Ok(t);
     }
     refuse_zero_divisors(how, &updates)?;
+    let how = how.of(t.dtype());
     let (own, wide) = (t.dtype(), compute_type(t.dtype()));
     how.check(wide)?;
     let updates = cast(&updates, wide)?;

@@ -91,16 +91,25 @@ macro_rules! float_op {
 /// What the standard library lacks, for both widths.
 trait Special: Copy {
     fn erf_(self) -> Self;
+    /// Those of the standard library overflow where the argument's square does.
+    fn asinh_(self) -> Self;
+    fn acosh_(self) -> Self;
     fn sigmoid_(self) -> Self;
     fn gelu_(self) -> Self;
     fn gelu_tanh_(self) -> Self;
 }
 
 macro_rules! special {
-    ($t:ident, $erf:path) => {
+    ($t:ident, $erf:path, $asinh:path, $acosh:path) => {
         impl Special for $t {
             fn erf_(self) -> $t {
                 $erf(self)
+            }
+            fn asinh_(self) -> $t {
+                $asinh(self)
+            }
+            fn acosh_(self) -> $t {
+                $acosh(self)
             }
             fn sigmoid_(self) -> $t {
                 1.0 / (1.0 + (-self).exp())
@@ -116,8 +125,8 @@ macro_rules! special {
     };
 }
 
-special!(f32, libm::erff);
-special!(f64, libm::erf);
+special!(f32, libm::erff, libm::asinhf, libm::acoshf);
+special!(f64, libm::erf, libm::asinh, libm::acosh);
 
 float_op!(exp, x, x.exp(), complex x.exp());
 float_op!(log, x, x.ln(), complex x.ln());
@@ -132,24 +141,60 @@ float_op!(atan, x, x.atan(), complex x.atan());
 float_op!(sinh, x, x.sinh(), complex x.sinh());
 float_op!(cosh, x, x.cosh(), complex x.cosh());
 float_op!(tanh, x, x.tanh(), complex x.tanh());
-float_op!(asinh, x, x.asinh(), complex x.asinh());
-float_op!(acosh, x, x.acosh(), complex x.acosh());
+float_op!(asinh, x, x.asinh_(), complex x.asinh());
+float_op!(acosh, x, x.acosh_(), complex x.acosh());
 float_op!(atanh, x, x.atanh(), complex x.atanh());
 float_op!(erf, x, x.erf_());
-float_op!(sigmoid, x, x.sigmoid_());
-float_op!(silu, x, x * x.sigmoid_());
-float_op!(gelu_none, x, x.gelu_());
-float_op!(gelu_tanh, x, x.gelu_tanh_());
-float_op!(gelu_sigmoid, x, x * (1.702 * x).sigmoid_());
+float_op!(
+    sigmoid,
+    x,
+    x.sigmoid_(),
+    complex(x * 0.0 + 1.0) / ((-x).exp() + 1.0)
+);
+float_op!(silu, x, x * x.sigmoid_(), complex x / ((-x).exp() + 1.0));
+float_op!(gelu_none_wide, x, x.gelu_());
+float_op!(gelu_tanh_wide, x, x.gelu_tanh_());
+float_op!(gelu_sigmoid_wide, x, x * (1.702 * x).sigmoid_());
 float_op!(round_float, x, x.round_ties_even());
 
 fn gelu(call: &mut Call<'_>) -> OpResult<Tensor> {
-    match call.word("approximate")? {
-        "none" => gelu_none(call),
-        "tanh" => gelu_tanh(call),
-        "sigmoid" => gelu_sigmoid(call),
+    let how = call.word("approximate")?.to_string();
+    if call.arg(0)?.dtype() == DType::F16 {
+        let f: fn(f16) -> f16 = match &*how {
+            "none" => half_gelu,
+            "tanh" => half_gelu_tanh,
+            "sigmoid" => half_gelu_sigmoid,
+            other => return Err(format!("unknown approximation {other}")),
+        };
+        return map(call.take(0)?, f);
+    }
+    match &*how {
+        "none" => gelu_none_wide(call),
+        "tanh" => gelu_tanh_wide(call),
+        "sigmoid" => gelu_sigmoid_wide(call),
         other => Err(format!("unknown approximation {other}")),
     }
+}
+
+/// The reference composes this of half operations, each of which rounds.
+fn half_gelu(x: f16) -> f16 {
+    let root = f16::from_f32(std::f32::consts::FRAC_1_SQRT_2);
+    let tail = f16::from_f32(libm::erfcf(-(x * root).to_f32()));
+    x * f16::from_f32(0.5) * tail
+}
+
+/// As [`half_gelu`]; the root of 2 / π is taken of halves, too.
+fn half_gelu_tanh(x: f16) -> f16 {
+    let (half, one) = (f16::from_f32(0.5), f16::ONE);
+    let (root, cubic) = (f16::from_f32(0.797_363_3), f16::from_f32(0.044_715));
+    let inner = root * (x + cubic * (x * x * x));
+    half * x * (one + f16::from_f32(inner.to_f32().tanh()))
+}
+
+/// As [`half_gelu`].
+fn half_gelu_sigmoid(x: f16) -> f16 {
+    let power = f16::from_f32((-(f16::from_f32(1.702) * x)).to_f32().exp());
+    x * (f16::ONE / (f16::ONE + power))
 }
 
 fn round(call: &mut Call<'_>) -> OpResult<Tensor> {

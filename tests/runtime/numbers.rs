@@ -1,0 +1,284 @@
+//! What the reference makes of rare types and values, found by running every op on both (`fuzz/ops.py`).
+
+use coreai_audit::runtime::{DType, Tensor};
+use half::{bf16, f16};
+
+use super::programs::{apply, eval, t};
+
+fn bits16(values: &[f32]) -> Vec<u8> {
+    let each = values.iter().map(|v| bf16::from_f32(*v).to_bits());
+    each.flat_map(u16::to_le_bytes).collect()
+}
+
+fn bools(shape: &[usize], values: &[u8]) -> Tensor {
+    Tensor::from_bytes(DType::Bool, shape, values).expect("booleans")
+}
+
+/// `coreai.scan` of `x` along dimension 0.
+fn scan(ty: &str, how: &str, backwards: bool, x: Tensor) -> Tensor {
+    let text = format!(
+        "module {{ coreai.graph @main(%a: tensor<{ty}> {{coreai.name = \"x\"}}) -> (tensor<{ty}> {{coreai.name = \"r\"}}) {{\n\
+         %d = coreai.constant dense<0> : tensor<ui32>\n\
+         %b = coreai.constant dense<{backwards}> : tensor<i1>\n\
+         %r = coreai.scan %a, %d, %b combiner = <{how}> : (tensor<{ty}>, tensor<ui32>, tensor<i1>) -> tensor<{ty}>\n\
+         coreai.output %r : tensor<{ty}> }} }}"
+    );
+    eval(&text, &[x])
+        .unwrap_or_else(|e| panic!("{e}"))
+        .remove(0)
+}
+
+#[test]
+fn scans_of_integers_wrap() {
+    let run = |how| {
+        let x = t(&[4], &[100i8, 27, 1, -2]);
+        scan("4xsi8", how, false, x).values::<i8>().unwrap()
+    };
+    assert_eq!(run("sum"), [100, 127, -128, 126]);
+    assert_eq!(run("product"), [100, -116, -116, -24]);
+    assert_eq!(run("max"), [100, 100, 100, 100]);
+    assert_eq!(run("min"), [100, 27, 1, -2]);
+}
+
+#[test]
+fn running_extremes_ignore_nan() {
+    let x = t(&[3], &[f32::NAN, 2.0, 1.0]);
+    let out = scan("3xf32", "max", false, x.clone());
+    assert_eq!(out.values::<f32>().unwrap(), [f32::NEG_INFINITY, 2.0, 2.0]);
+    let out = scan("3xf32", "min", true, x);
+    assert_eq!(out.values::<f32>().unwrap(), [1.0, 1.0, 1.0]);
+}
+
+#[test]
+fn a_running_product_of_halves_does_not_come_back_from_infinity() {
+    let x = t(&[3], &[3e4f32, 3.0, 0.001].map(f16::from_f32));
+    let out = scan("3xf16", "product", false, x).values::<f16>().unwrap();
+    assert_eq!(out[1..], [f16::INFINITY, f16::INFINITY]);
+}
+
+#[test]
+fn products_of_integer_matrices_wrap() {
+    let (x, y) = (t(&[1, 2], &[100i8, 3]), t(&[2, 2], &[1i8, 2, -7, 9]));
+    let types = ["1x2xsi8", "2x2xsi8"];
+    let out = apply(&types, "batch_matmul", "1x2xsi8", &[x, y]).unwrap();
+    assert_eq!(out.values::<i8>().unwrap(), [79, -29]);
+    let (x, y) = (
+        t(&[2, 1, 2], &[1i64, 2, 3, 4]),
+        t(&[2, 2, 1], &[5i64, 6, 7, 8]),
+    );
+    let types = ["2x1x2xsi64", "2x2x1xsi64"];
+    let out = apply(&types, "batch_matmul", "2x1x1xsi64", &[x, y]).unwrap();
+    assert_eq!(out.values::<i64>().unwrap(), [17, 53]);
+}
+
+#[test]
+fn sums_of_booleans_are_alternatives_and_products_conjunctions() {
+    let (x, y) = (bools(&[4], &[0, 0, 1, 1]), bools(&[4], &[0, 1, 0, 1]));
+    let run = |op| {
+        let out = apply(&["4xi1", "4xi1"], op, "4xi1", &[x.clone(), y.clone()]);
+        out.unwrap().bytes().to_vec()
+    };
+    assert_eq!(run("add"), [0, 1, 1, 1]);
+    assert_eq!(run("mul"), [0, 0, 0, 1]);
+}
+
+#[test]
+fn booleans_scattered_onto_booleans_stay_booleans() {
+    let run = |mode: &str| {
+        let op = format!("scatter_along_axis {{scatter_mode = #coreai.scatter_mode<{mode}>}}");
+        let x = bools(&[3], &[1, 1, 0]);
+        let (i, u) = (t(&[2], &[0i32, 2]), bools(&[2], &[1, 1]));
+        let types = ["3xi1", "2xsi32", "2xi1", "si32"];
+        let out = apply(&types, &op, "3xi1", &[x, i, u, t(&[], &[0i32])]);
+        out.unwrap().bytes().to_vec()
+    };
+    assert_eq!(run("add"), [1, 1, 1]);
+    assert_eq!(run("sub"), [0, 1, 1]);
+    assert_eq!(run("mul"), [1, 1, 0]);
+}
+
+#[test]
+fn inverse_hyperbolic_functions_of_large_values_do_not_overflow() {
+    let run = |op| {
+        let x = t(&[1], &[3e38f32]);
+        apply(&["1xf32"], op, "1xf32", &[x])
+            .unwrap()
+            .values::<f32>()
+            .unwrap()[0]
+    };
+    assert_eq!(run("asinh"), 89.289_99);
+    assert_eq!(run("acosh"), 89.289_99);
+}
+
+#[test]
+fn bfloat16_quotients_are_rounded_before_they_are_floored() {
+    // -112.18 and -0.36e-40; float16 floors the quotient itself.
+    let x = Tensor::from_bytes(DType::BF16, &[2], &bits16(&[9984.0, 9.2e-41])).unwrap();
+    let y = Tensor::from_bytes(DType::BF16, &[2], &bits16(&[-89.0, -2.5])).unwrap();
+    let out = apply(&["2xbf16", "2xbf16"], "floor_divide", "2xbf16", &[x, y]).unwrap();
+    assert_eq!(&*out.bytes(), bits16(&[-112.0, -0.0]));
+    let (x, y) = (
+        t(&[1], &[f16::from_f32(9984.0)]),
+        t(&[1], &[f16::from_f32(-89.0)]),
+    );
+    let out = apply(&["1xf16", "1xf16"], "floor_divide", "1xf16", &[x, y]).unwrap();
+    assert_eq!(out.values::<f16>().unwrap(), [f16::from_f32(-113.0)]);
+}
+
+#[test]
+fn complex_numbers_become_real_by_losing_their_imaginary_part() {
+    let x = t(&[6], &[1.5f32, 2.0, 0.0, -1.0, -300.0, 0.0]);
+    let x = Tensor::from_bytes(DType::C32, &[3], &x.bytes()).unwrap();
+    let out = apply(
+        &["3xcomplex<f32>"],
+        "cast",
+        "3xf32",
+        std::slice::from_ref(&x),
+    )
+    .unwrap();
+    assert_eq!(out.values::<f32>().unwrap(), [1.5, 0.0, -300.0]);
+    let out = apply(
+        &["3xcomplex<f32>"],
+        "cast",
+        "3xsi8",
+        std::slice::from_ref(&x),
+    )
+    .unwrap();
+    assert_eq!(out.values::<i8>().unwrap(), [1, 0, -128]);
+    let out = apply(&["3xcomplex<f32>"], "cast", "3xi1", &[x]).unwrap();
+    assert_eq!(&*out.bytes(), [1, 1, 1]);
+}
+
+#[test]
+fn casts_to_eight_bit_floats_end_where_the_reference_ends() {
+    let codes = |to: &str, x: &[f32]| {
+        let from = format!("{}xf32", x.len());
+        let result = format!("{}x{to}", x.len());
+        let out = apply(&[&from], "cast", &result, &[t(&[x.len()], x)]);
+        out.unwrap().bytes().to_vec()
+    };
+    // 448 is the largest; there is no infinity.
+    assert_eq!(
+        codes("f8E4M3FN", &[447.0, 448.0, 449.0]),
+        [0x7e, 0x7e, 0x7f]
+    );
+    // 57344 is the largest; then infinity.
+    assert_eq!(codes("f8E5M2", &[57_344.0, 57_352.0]), [0x7b, 0x7c]);
+    // Powers of two: 1, 2, 4; half way goes up; what is not positive is the smallest, zero is none.
+    assert_eq!(
+        codes("f8E8M0FNU", &[1.0, 1.5, 3.0, -1.0, 0.0, f32::INFINITY]),
+        [127, 128, 129, 0, 255, 255]
+    );
+}
+
+#[test]
+fn integers_as_eight_bit_floats() {
+    let codes = |to: &str, x: &[i32]| {
+        let (from, result) = (format!("{}xsi32", x.len()), format!("{}x{to}", x.len()));
+        let out = apply(&[&from], "cast", &result, &[t(&[x.len()], x)]);
+        out.unwrap().bytes().to_vec()
+    };
+    // 240; then nothing until it saturates.
+    assert_eq!(
+        codes("f8E4M3FN", &[247, 248, 495, 496, -70_000]),
+        [0x77, 0x7f, 0x7f, 0x7e, 0xfe]
+    );
+    assert_eq!(codes("f8E5M2", &[61_439, 61_440]), [0x7b, 0x7c]);
+    // Half way goes down, and the sign is lost.
+    assert_eq!(
+        codes("f8E8M0FNU", &[0, 1, 3, 7, -4]),
+        [255, 127, 128, 130, 129]
+    );
+}
+
+#[test]
+fn ranges_add_step_after_step() {
+    let half = |v: f32| t(&[], &[f16::from_f32(v)]);
+    let out = apply(
+        &["f16", "f16", "f16"],
+        "range",
+        "?xf16",
+        &[half(0.0), half(30.0), half(0.1)],
+    );
+    let out = out.unwrap().values::<f16>().unwrap();
+    assert_eq!(out.len(), 301);
+    assert_eq!(out[300], f16::from_f32(29.28));
+}
+
+#[test]
+fn a_range_ends_where_its_declared_extent_does() {
+    let x = [t(&[], &[5i32]), t(&[], &[0i32]), t(&[], &[-2i32])];
+    let run = |result: &str| {
+        let out = apply(&["si32", "si32", "si32"], "range", result, &x);
+        out.unwrap().values::<i32>().unwrap()
+    };
+    assert_eq!(run("?xsi32"), [5, 3, 1]);
+    assert_eq!(run("2xsi32"), [5, 3]);
+}
+
+#[test]
+fn gelu_of_halves_is_composed_of_half_operations() {
+    let run = |how: &str| {
+        let op = format!("gelu {{approximate = \"{how}\"}}");
+        let x = t(&[2], &[f16::from_f32(-3.0), f16::from_f32(2.5)]);
+        let out = apply(&["2xf16"], &op, "2xf16", &[x]).unwrap();
+        out.values::<f16>()
+            .unwrap()
+            .iter()
+            .map(|v| v.to_f32())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run("none"), [-0.004_055_023, 2.484_375]);
+    assert_eq!(run("tanh"), [-0.003_662_109_4, 2.484_375]);
+    assert_eq!(run("sigmoid"), [-0.018_081_665, 2.462_890_6]);
+}
+
+#[test]
+fn updates_spread_over_the_rows_they_are_written_to() {
+    let text = "module { coreai.graph @main(%x: tensor<3x2xf32> {coreai.name = \"x\"}, %u: tensor<2xf32> {coreai.name = \"y\"}, %i: tensor<2x1xsi32> {coreai.name = \"z\"}) -> (tensor<3x2xf32> {coreai.name = \"r\"}) {\n\
+         %r = coreai.scatter_nd %x with %u at %i {\n^bb0(%a: tensor<f32>, %b: tensor<f32>):\ncoreai.yield %b : tensor<f32>\n} : (tensor<3x2xf32>, tensor<2xf32>, tensor<2x1xsi32>) to tensor<3x2xf32>\n\
+         coreai.output %r : tensor<3x2xf32> } }";
+    let inputs = [
+        t(&[3, 2], &[0f32; 6]),
+        t(&[2], &[1f32, 2.0]),
+        t(&[2, 1], &[2i32, 0]),
+    ];
+    let out = eval(text, &inputs).unwrap().remove(0);
+    assert_eq!(out.values::<f32>().unwrap(), [1.0, 2.0, 0.0, 0.0, 1.0, 2.0]);
+}
+
+#[test]
+fn a_weight_of_zero_keeps_infinity() {
+    let op = "interpolate_coordinates {interpolation_mode = #coreai.interpolation_mode<linear>}";
+    let (x, p) = (
+        t(&[3], &[1f32, f32::INFINITY, 2.0]),
+        t(&[2, 1], &[0f32, 2.0]),
+    );
+    let out = apply(&["3xf32", "2x1xf32"], op, "2xf32", &[x, p]).unwrap();
+    let out = out.values::<f32>().unwrap();
+    assert!(out[0].is_nan() && out[1] == 2.0, "{out:?}");
+}
+
+#[test]
+fn integer_powers_with_negative_exponents_are_zero() {
+    let (x, y) = (t(&[3], &[2i32, 1, -1]), t(&[3], &[-1i32, -2, -3]));
+    let out = apply(&["3xsi32", "3xsi32"], "pow", "3xsi32", &[x, y]).unwrap();
+    assert_eq!(out.values::<i32>().unwrap(), [0, 0, 0]);
+}
+
+#[test]
+fn what_is_just_above_a_tie_rounds_up() {
+    // 1 + 2^-8 lies between two bfloat16 numbers; the last bit of a single decides.
+    let tie = 1.0 + 2f32.powi(-8);
+    let x = t(&[2], &[tie, tie + f32::EPSILON]);
+    let out = apply(&["2xf32"], "cast", "2xbf16", &[x]).unwrap();
+    assert_eq!(&*out.bytes(), bits16(&[1.0, 1.007_812_5]));
+    let tie = 1.0 + 2f64.powi(-11);
+    let x = t(&[3], &[tie, tie + f64::EPSILON, 1e300]);
+    let out = apply(&["3xf64"], "cast", "3xf16", &[x]).unwrap();
+    let up = f16::from_f32(1.0 + 2f32.powi(-10));
+    assert_eq!(out.values::<f16>().unwrap(), [f16::ONE, up, f16::INFINITY]);
+    let x = t(&[1], &[16_777_217i32 * 3]);
+    let out = apply(&["1xsi32"], "cast", "1xbf16", &[x]).unwrap();
+    assert_eq!(&*out.bytes(), bits16(&[50_331_651.0]));
+}
