@@ -282,3 +282,14 @@ fn what_is_just_above_a_tie_rounds_up() {
     let out = apply(&["1xsi32"], "cast", "1xbf16", &[x]).unwrap();
     assert_eq!(&*out.bytes(), bits16(&[50_331_651.0]));
 }
+
+#[test]
+fn behind_the_border_interpolation_still_weighs() {
+    // 0.1 * 0.7 + 0.1 * 0.3 in single precision, not 0.1.
+    let op = "interpolate_coordinates {interpolation_mode = #coreai.interpolation_mode<linear>}";
+    let (x, p) = (t(&[2], &[0.1f32, 5.0]), t(&[3, 1], &[-0.7f32, -7.0, 1.5]));
+    let out = apply(&["2xf32", "3x1xf32"], op, "3xf32", &[x, p]).unwrap();
+    let weight = -0.7f32 + 1.0;
+    let border = 0.1 * (1.0 - weight) + 0.1 * weight;
+    assert_eq!(out.values::<f32>().unwrap(), [border, 0.1, 5.0]);
+}

@@ -7,17 +7,23 @@ use crate::runtime::error::shape;
 use crate::runtime::tensor::{row_major, Dims, OpResult, Tensor};
 use crate::runtime::DType;
 
-/// A place between two grid points: the points, and the weight of the upper.
+/// A place between two grid points: the points, and the weight of the upper. Outside the grid both are
+/// its border, still with weights.
 fn between(coordinate: f64, n: usize, nearest: bool) -> (usize, usize, f64) {
-    let last = n.saturating_sub(1);
+    let last = n.saturating_sub(1) as f64;
     // NaN goes to the first point.
-    let c = coordinate.max(0.0).min(last as f64);
+    let inside = |c: f64| c.max(0.0).min(last);
     if nearest {
-        let i = c.round_ties_even() as usize;
-        return (i.min(last), i.min(last), 0.0);
+        let i = inside(inside(coordinate).round_ties_even()) as usize;
+        return (i, i, 0.0);
     }
-    let low = c.floor() as usize;
-    (low, (low + 1).min(last), c - low as f64)
+    let c = if coordinate.is_finite() {
+        coordinate
+    } else {
+        inside(coordinate)
+    };
+    let low = c.floor();
+    (inside(low) as usize, inside(low + 1.0) as usize, c - low)
 }
 
 fn nearest(call: &Call<'_>) -> OpResult<bool> {
