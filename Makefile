@@ -7,21 +7,28 @@ SOURCES := $(shell find src python -name '*.rs' -o -name '*.py' -o -name '*.toml
 # nextest where it is installed, cargo's own runner elsewhere.
 CARGO_TEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo "cargo nextest run" || echo "cargo test")
 
-.PHONY: gate test test-rust test-python lint bench clean
+.PHONY: gate test test-rust test-python test-standalone lint bench clean
 
 ## gate: convert and judge the five examples
 gate: $(BIN)/coreai-audit
 	CI=true $(BIN)/coreai-audit gate
 
 ## test: all tests
-test: test-rust test-python
+test: test-rust test-standalone test-python
 
 # The commands that convert are compiled in where there is a libpython to link; `test-python` runs them anyway.
 LIBPYTHON := $(shell $(PYTHON) -c "import os, sysconfig; v = sysconfig.get_config_var; d = v('LIBDIR') or ''; n = v('LDLIBRARY') or ''; print(d if '.so' in n and os.path.exists(os.path.join(d, n)) else '')")
 
+STANDALONE = PYO3_PYTHON=$(PYTHON) LD_LIBRARY_PATH=$(LIBPYTHON) cargo run -q --features embed --
+
 test-rust:
 	$(if $(LIBPYTHON),,@echo "no shared libpython for $(PYTHON): the feature embed is left out")
 	$(if $(LIBPYTHON),PYO3_PYTHON=$(PYTHON) LD_LIBRARY_PATH=$(LIBPYTHON)) $(CARGO_TEST) $(if $(LIBPYTHON),--features embed)
+
+# The binary with Python inside converts, and moves to another version, with the packages of an environment.
+test-standalone: test-rust $(STAMP)
+	$(if $(LIBPYTHON),$(STANDALONE) gate snake --python $(VENV))
+	$(if $(LIBPYTHON),$(STANDALONE) upgrade snake --from $(VENV) --to $(BIN)/python --fresh)
 
 # Files are what processes share out: the tests of one share a worker with PyTorch in it.
 test-python: $(BIN)/coreai-audit

@@ -27,61 +27,31 @@ pub fn worker() -> i32 {
     }
 }
 
-/// The Python half of the package, compiled in: the target environment need not have it.
-const SOURCES: &[(&str, &str)] = &[
-    (
-        "coreai_audit",
-        include_str!("../../python/coreai_audit/__init__.py"),
-    ),
-    (
-        "coreai_audit.recipe",
-        include_str!("../../python/coreai_audit/recipe.py"),
-    ),
-    (
-        "coreai_audit.worker",
-        include_str!("../../python/coreai_audit/worker/__init__.py"),
-    ),
-    (
-        "coreai_audit.worker.describe",
-        include_str!("../../python/coreai_audit/worker/describe.py"),
-    ),
-    (
-        "coreai_audit.worker.failures",
-        include_str!("../../python/coreai_audit/worker/failures.py"),
-    ),
-    (
-        "coreai_audit.worker.inputs",
-        include_str!("../../python/coreai_audit/worker/inputs.py"),
-    ),
-    (
-        "coreai_audit.worker.observe",
-        include_str!("../../python/coreai_audit/worker/observe.py"),
-    ),
-    (
-        "coreai_audit.worker.paths",
-        include_str!("../../python/coreai_audit/worker/paths.py"),
-    ),
-    (
-        "coreai_audit.worker.recipes",
-        include_str!("../../python/coreai_audit/worker/recipes.py"),
-    ),
-    (
-        "coreai_audit.worker.session",
-        include_str!("../../python/coreai_audit/worker/session.py"),
-    ),
-    (
-        "coreai_audit.worker.signature",
-        include_str!("../../python/coreai_audit/worker/signature.py"),
-    ),
-    (
-        "coreai_audit.worker.sites",
-        include_str!("../../python/coreai_audit/worker/sites.py"),
-    ),
-    (
-        "coreai_audit.worker.values",
-        include_str!("../../python/coreai_audit/worker/values.py"),
-    ),
-];
+/// The Python half of the package that a worker imports, compiled in: the target environment need not have it.
+macro_rules! sources {
+    ($($name:literal => $file:literal,)*) => {
+        &[$(($name, include_str!(concat!("../../python/coreai_audit/", $file))),)*]
+    };
+}
+
+/// Module → source.
+const SOURCES: &[(&str, &str)] = sources! {
+    "coreai_audit" => "__init__.py",
+    "coreai_audit.recipe" => "recipe.py",
+    "coreai_audit.worker" => "worker/__init__.py",
+    "coreai_audit.worker.describe" => "worker/describe.py",
+    "coreai_audit.worker.failures" => "worker/failures.py",
+    "coreai_audit.worker.inputs" => "worker/inputs.py",
+    "coreai_audit.worker.observe" => "worker/observe.py",
+    "coreai_audit.worker.paths" => "worker/paths.py",
+    "coreai_audit.worker.randomness" => "worker/randomness.py",
+    "coreai_audit.worker.recipes" => "worker/recipes.py",
+    "coreai_audit.worker.session" => "worker/session.py",
+    "coreai_audit.worker.signature" => "worker/signature.py",
+    "coreai_audit.worker.sites" => "worker/sites.py",
+    "coreai_audit.worker.trace" => "worker/trace.py",
+    "coreai_audit.worker.values" => "worker/values.py",
+};
 
 /// Makes the compiled-in package importable.
 fn install_package(py: Python<'_>) -> PyResult<()> {
@@ -123,4 +93,30 @@ fn check_environment(py: Python<'_>) -> PyResult<()> {
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SOURCES;
+
+    #[test]
+    fn every_module_of_the_worker_is_compiled_in() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/python/coreai_audit/worker");
+        let mut wanted: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .filter_map(|entry| {
+                let name = entry.unwrap().file_name().into_string().unwrap();
+                let module = name.strip_suffix(".py")?.to_owned();
+                Some(match module.as_str() {
+                    "__init__" => "coreai_audit.worker".to_owned(),
+                    _ => format!("coreai_audit.worker.{module}"),
+                })
+            })
+            .collect();
+        wanted.sort();
+        let of_worker = |name: &&str| name.starts_with("coreai_audit.worker");
+        let mut found: Vec<&str> = SOURCES.iter().map(|s| s.0).filter(of_worker).collect();
+        found.sort_unstable();
+        assert_eq!(found, wanted);
+    }
 }
