@@ -37,6 +37,25 @@ class Of(nn.Module):
         return self.f(*args)
 
 
+class Without(nn.Module):
+    """A module without the arguments that are None: the converter knows only tensors."""
+
+    def __init__(self, inner: nn.Module, args: tuple):
+        super().__init__()
+        self.inner = inner
+        self.given = [a is not None for a in args]
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        rest = iter(args)
+        return self.inner(*[next(rest) if given else None for given in self.given])
+
+
+def without(model: nn.Module, args: tuple) -> tuple[nn.Module, tuple]:
+    if all(a is not None for a in args):
+        return model, args
+    return Without(model, args), tuple(a for a in args if a is not None)
+
+
 def numpy(t: torch.Tensor, narrow: bool) -> np.ndarray:
     """The values as the asset takes or gives them."""
     t = t.detach().contiguous().cpu()
@@ -85,7 +104,7 @@ def case(
         generator = torch.Generator().manual_seed(number)
         model = make() if module else Of(make)
         model.eval()
-        given = args(generator) if callable(args) else args
+        model, given = without(model, args(generator) if callable(args) else args)
         calls = [given, *[m(generator) if callable(m) else m for m in more]]
         flat = [torch.utils._pytree.tree_leaves(c) for c in calls]
         values = [[numpy(t, True) for t in c if isinstance(t, torch.Tensor)] for c in flat]
@@ -676,8 +695,7 @@ def attention() -> list[Case]:
             for s in (1, 4):
                 mk = lambda g, s=s, d=d: (*[data((2, 3, s, 4), d, g) for _ in range(2)], data((2, 3, s, 5), d, g), -data((2, 3, s), d, g).abs(), data((2, 3, s), d, g).sigmoid(), data((2, 3, 4, 5), d, g))  # noqa: E731
                 fix = lambda g, mk=mk: tuple(t if t.dim() == 4 else t for t in mk(g))  # noqa: E731
-                g4 = lambda g, s=s, d=d: (*[data((2, 3, s, 4), d, g) for _ in range(2)], data((2, 3, s, 5), d, g), -data((2, 3, s, 1), d, g).abs(), data((2, 3, s, 1), d, g).sigmoid(), data((2, 3, 4, 5), d, g))  # noqa: E731
-                for tag, mk2 in (("3", fix), ("4", g4)):
+                for tag, mk2 in (("3", fix),):
                     out.append(case(f"composite/delta{tag}-{norm}-{s}-{n}", lambda c=c, norm=norm: c.GatedDeltaUpdate(norm), mk2, module=True))
                     out.append(composite(f"composite/deltax{tag}-{norm}-{s}-{n}", lambda c=c, norm=norm: c.GatedDeltaUpdate(norm), mk2, c.GatedDeltaUpdate))
         ix = lambda g, high, shape: torch.randint(0, high, shape, generator=g).to(torch.int32)  # noqa: E731
@@ -710,7 +728,7 @@ def composite(name: str, make: Callable[[], nn.Module], args: Callable, target: 
         number = zlib.crc32(name.encode())
         torch.manual_seed(number)
         model = Outer().eval()
-        given = args(torch.Generator().manual_seed(number))
+        model, given = without(model, args(torch.Generator().manual_seed(number)))
         values = [[numpy(t, True) for t in given if isinstance(t, torch.Tensor)]]
         with torch.no_grad():
             out = model(*given)
