@@ -24,9 +24,14 @@ class Model:
         """Inputs, states and outputs, in descriptor order."""
 
     def run(
-        self, function: str, inputs: list[Given], states: list[Given]
+        self,
+        function: str,
+        inputs: list[Given],
+        states: list[Given],
+        views: list[tuple[str, list[int]]],
     ) -> list[tuple[str, str, list[int], bytes]]:
-        """One call; states are updated in the memory that is given for them."""
+        """One call; states are updated in the memory that is given for them, unless an output turns out
+        not to have the shape that ``views`` has for it."""
 
 def main(argv: list[str]) -> int:
     """Run the command line ``argv`` (with the program's name first); returns the exit status."""

@@ -6,6 +6,7 @@ updated in the arrays that are given for them; outputs are returned by name.
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -110,19 +111,52 @@ class ModelFunction:
         """Arrays of zeros for all states; ``shapes`` gives those with a dynamic extent."""
         import numpy as np
 
+        if shapes is not None and not isinstance(shapes, Mapping):
+            raise RunError(
+                f"function {self.name}: shapes must be a dictionary of extents by name, "
+                f"got {type(shapes).__name__}"
+            )
         given = dict(shapes or {})
+        for name in given:
+            self._port("state", self.states, name)
         states: dict[str, Array] = {}
         for port in self.states:
-            shape = given.pop(port.name, port.shape)
-            if any(d is None for d in shape):
+            shape = self._extents(port, given.get(port.name))
+            try:
+                states[port.name] = np.zeros(shape, port.numpy)
+            except (MemoryError, OverflowError, ValueError) as error:
                 raise RunError(
-                    f"function {self.name}: state {port.name} has the shape {list(port.shape)}: "
+                    f"function {self.name}: state {port.name}: no memory for {port.dtype} {list(shape)}"
+                ) from error
+        return states
+
+    def _extents(self, port: Value, given: Any) -> tuple[int, ...]:
+        """The extents of a state: the port's, with those that are given for the dynamic ones."""
+        where = f"function {self.name}: state {port.name}"
+        wanted = ["?" if d is None else d for d in port.shape]
+        shown = f"[{', '.join(map(str, wanted))}]"
+        if given is None:
+            known = [d for d in port.shape if d is not None]
+            if len(known) < len(port.shape):
+                raise RunError(
+                    f"{where} has the shape {shown}: "
                     f"give its extents, as in zero_states({{{port.name!r}: (…)}})"
                 )
-            states[port.name] = np.zeros([d for d in shape if d is not None], port.numpy)
-        if given:
-            raise RunError(f"function {self.name} has no state {next(iter(given))}")
-        return states
+            return tuple(known)
+        if isinstance(given, str | bytes):
+            raise RunError(f"{where}: {given!r} is no shape; expected the extents of {shown}")
+        try:
+            extents = tuple(operator.index(d) for d in given)
+        except TypeError:
+            raise RunError(f"{where}: {given!r} is no shape; expected the extents of {shown}") from None
+        if any(d < 0 for d in extents):
+            raise RunError(f"{where}: the extents {list(extents)} are negative; expected {shown}")
+        fits = len(extents) == len(port.shape) and all(
+            p is None or p == d for p, d in zip(port.shape, extents, strict=True)
+        )
+        if not fits:
+            raise RunError(f"{where} has shape {list(extents)}, expected {shown}")
+        return extents
 
     def run(
         self,
@@ -150,16 +184,12 @@ class ModelFunction:
         views = {n: self._view(n, v) for n, v in (output_views or {}).items()}
         self._apart(states, views)
         results: dict[str, Array] = {}
-        for name, dtype, shape, data in self._core.run(self.name, given, lent):
+        shapes = [(n, list(v.shape)) for n, v in views.items()]
+        for name, dtype, shape, data in self._core.run(self.name, given, lent, shapes):
             array = _array(dtype, shape, data)
             view = views.get(name)
             if view is None:
                 results[name] = array
-            elif view.shape != array.shape:
-                raise RunError(
-                    f"function {self.name}: the view of output {name} has shape {list(view.shape)}, "
-                    f"the output {list(array.shape)}"
-                )
             else:
                 # The same bits: a view may be of the bit pattern.
                 view[...] = array.view(view.dtype)

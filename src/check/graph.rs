@@ -158,6 +158,86 @@ fn content_ops(body: &Body, value: ValueId) -> Vec<&Op> {
     found
 }
 
+/// How a write puts the whole of a state together anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rebuilt {
+    /// Its rows are taken in another order.
+    Reordered,
+    /// One of its layers is taken out, written, and selected back in.
+    Layer,
+    /// It is joined from parts.
+    Joined,
+    /// Old and new contents are selected or weighed by a mask.
+    Blended,
+}
+
+/// How the writes to a state build it anew; `None` where nothing known does.
+pub fn rebuilt(graph: &Graph, state: &str) -> Option<Rebuilt> {
+    let body = &graph.body;
+    let handle = graph
+        .args
+        .iter()
+        .find(|a| a.ty.is_handle() && argument(graph, a.value).is_some_and(|o| o.name == state))?;
+    let mut found: Option<Rebuilt> = None;
+    let mut open: Vec<ValueId> = dataflow::handle_uses(body, handle.value)
+        .into_iter()
+        .filter_map(|(_, used)| match used {
+            HandleUse::Write { value, .. } => Some(value),
+            _ => None,
+        })
+        .collect();
+    let mut seen = HashSet::new();
+    while let Some(value) = open.pop() {
+        if !seen.insert(value) || seen.len() > MAX_STEPS {
+            continue;
+        }
+        let Some((_, op)) = dataflow::defining_op(body, value) else {
+            continue;
+        };
+        let whole = op.results.first().map(|r| body.ty(*r)) == Some(handle_contents(graph, handle));
+        let kind = match short(op) {
+            "gather_nd" | "gather_along_axis" => Some(Rebuilt::Reordered),
+            "where" | "broadcasting_where" => {
+                let mask = op
+                    .operands
+                    .first()
+                    .and_then(|v| dataflow::defining_op(body, *v));
+                match mask.is_some_and(|(_, m)| m.is("coreai.constant")) {
+                    true => Some(Rebuilt::Layer),
+                    false => Some(Rebuilt::Blended),
+                }
+            }
+            "concat" => Some(Rebuilt::Joined),
+            "broadcasting_add" | "broadcasting_mul" | "add" | "mul" => Some(Rebuilt::Blended),
+            _ => None,
+        };
+        let kind = kind.filter(|_| whole);
+        found = match (found, kind) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        match short(op) {
+            "slice_update" | "scatter_nd" | "scatter_along_axis" | "gather_nd"
+            | "gather_along_axis" | "reshape" | "expand_dims" | "shrink_dims" | "transpose"
+            | "slice" | "broadcast_in_dims" | "broadcast_to" => open.extend(op.operands.first()),
+            "where" | "broadcasting_where" | "concat" => open.extend(&op.operands[1..]),
+            "broadcasting_add" | "broadcasting_mul" | "add" | "mul" => open.extend(&op.operands),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The type of what a handle holds, as a value.
+fn handle_contents<'g>(graph: &'g Graph, handle: &'g crate::ir::Arg) -> &'g Type {
+    let body = &graph.body;
+    let read = body.walk().find_map(|(_, op)| {
+        let own = op.is("coreai.read_handle") && op.operands.first() == Some(&handle.value);
+        own.then(|| op.results.first().map(|r| body.ty(*r)))?
+    });
+    read.unwrap_or(&handle.ty)
+}
+
 fn short(op: &Op) -> &str {
     let name = op.name.strip_prefix("coreai.").unwrap_or(&op.name);
     name.strip_prefix("decomposable.").unwrap_or(name)

@@ -21,6 +21,7 @@ mod rows;
 mod session;
 mod tolerance;
 pub mod trace;
+mod uncompared;
 mod values;
 
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub use protocols::{Kind as ProtocolKind, Protocol, Verdict};
 pub use report::{Binding, Report, RunSummary, SCHEMA_VERSION};
 pub use tolerance::Tolerance;
 pub use trace::{Trace, TraceError};
+pub use uncompared::Uncompared;
 
 use std::path::Path;
 
@@ -114,6 +116,18 @@ pub fn check_module(
     options: &Options,
     progress: &mut dyn Progress,
 ) -> Result<Report, CheckError> {
+    // What the recorder knew of the program is as good as what the caller knows.
+    let with_hints;
+    let options = match options.hints == Hints::default() {
+        true => {
+            with_hints = Options {
+                hints: trace.hints().clone(),
+                ..options.clone()
+            };
+            &with_hints
+        }
+        false => options,
+    };
     let mut pair = Pair::new(path, module, contract, trace, options)?;
     values::bind(&mut pair)?;
     let mut alignment = Alignment::new();
@@ -136,7 +150,7 @@ pub fn check_module(
         faults::explain(&evidence, &mut told)?;
         if outcome.run.kind == Start::Registered {
             told.findings.extend(faults::initial_values(&evidence)?);
-            told.findings.extend(faults::misnamed(&evidence)?);
+            told.findings.extend(faults::misnamed(&evidence, &told)?);
         }
     }
     let mut findings = told.findings;
@@ -154,6 +168,8 @@ pub fn check_module(
         oracle = Some(gave);
         findings.extend(found);
     }
+    let not_compared = uncompared::uncompared(&pair, &outcomes, &alignment);
+    findings.extend(uncompared::findings(&not_compared, &findings));
     findings.sort();
     findings.dedup();
     Ok(Report {
@@ -161,6 +177,7 @@ pub fn check_module(
         findings,
         bindings: bindings(&pair),
         runs: outcomes.iter().map(summary).collect(),
+        not_compared,
         parity: outcomes.into_iter().flat_map(|o| o.ports).collect(),
         protocols,
         oracle,

@@ -47,10 +47,13 @@ pub struct Tolerances {
     pub rtol: Option<f64>,
 }
 
-/// Facts about the exported program that neither the asset nor the trace shows.
+/// Facts about the exported program that neither the asset nor what is computed shows. `convert --trace`
+/// and `gate` put them into the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hints {
+    /// Functions whose exported program was read: their casts and random ops are all here.
+    pub read: Vec<String>,
     /// Casts from float to integer and back, which the converter folds away.
     pub casts: Vec<CastPair>,
     /// Ops that draw random numbers in PyTorch.

@@ -73,6 +73,8 @@ pub struct Function<'a> {
 pub struct Pair<'a> {
     /// The program.
     pub module: &'a Module,
+    /// The same, ready to run.
+    pub model: Model,
     /// Functions that were traced, in the order of the asset.
     pub functions: Vec<Function<'a>>,
     /// The trace.
@@ -198,6 +200,7 @@ impl<'a> Pair<'a> {
         }
         Ok(Pair {
             module,
+            model,
             functions,
             trace,
             options,

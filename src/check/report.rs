@@ -7,6 +7,7 @@ use super::pair::How;
 use super::parity::PortParity;
 use super::protocols::Protocol;
 use super::trace::Start;
+use super::uncompared::Uncompared;
 use crate::contract::{Role, Source};
 use crate::report::Finding;
 
@@ -24,6 +25,8 @@ pub struct Report {
     pub bindings: Vec<Binding>,
     /// The runs of the trace, as far as they went.
     pub runs: Vec<RunSummary>,
+    /// Outputs and states that no step of any run compares.
+    pub not_compared: Vec<Uncompared>,
     /// Every output and state over the steps of every run.
     pub parity: Vec<PortParity>,
     /// What was tried with the states.
@@ -36,9 +39,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether every compared value is within its tolerance, in runs that went to their end.
+    /// Whether every compared value is within its tolerance, in runs that went to their end. Where
+    /// nothing at all is compared, nothing holds.
     pub fn parity_holds(&self) -> bool {
-        self.parity.iter().all(|p| p.first_beyond().is_none())
+        (!self.parity.is_empty() || self.not_compared.is_empty())
+            && self.parity.iter().all(|p| p.first_beyond().is_none())
             && self.runs.iter().all(|r| r.stopped.is_none())
     }
 }

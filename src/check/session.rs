@@ -117,12 +117,44 @@ impl<'a> Pair<'a> {
         }
     }
 
+    /// What PyTorch has in a state of a function before a call, counted from 0. Functions may know one
+    /// tensor under different names; what they have in common is the name of the state.
+    pub fn held<'r>(
+        &self,
+        run: &'r Run,
+        call: usize,
+        function: &Function<'_>,
+        state: &Bound,
+    ) -> Option<&'r Value> {
+        let source = state.source.as_ref()?;
+        if source.kind == SourceKind::Argument {
+            return run.calls.get(call)?.inputs.get(&source.name);
+        }
+        let earlier = run.calls.get(..call)?.iter().rev();
+        let mut left = earlier.filter_map(|c| {
+            let (_, own) = self.function(&c.function)?;
+            // A function that does not have the state may still know its tensor by name.
+            match own.state(&state.port.name) {
+                Some(own) => self.after(c, own),
+                None => self.after(c, state),
+            }
+        });
+        left.next().or_else(|| self.initial(run, function, state))
+    }
+
     /// What PyTorch has in a state after a call.
     pub fn after<'r>(&self, call: &'r Call, state: &Bound) -> Option<&'r Value> {
         let source = state.source.as_ref()?;
         match source.kind {
             SourceKind::Buffer => source.names().find_map(|n| call.buffers.get(n)),
-            SourceKind::Argument => call.arguments.get(&source.name),
+            // What nothing writes is after the call what it was before.
+            SourceKind::Argument => call.arguments.get(&source.name).or_else(|| {
+                let (_, function) = self.function(&call.function)?;
+                let traced = function.traced.arguments.iter();
+                let mut own = traced.filter(|a| a.path == source.name);
+                let unwritten = own.next().is_some_and(|a| !a.written);
+                unwritten.then(|| call.inputs.get(&source.name))?
+            }),
         }
     }
 
@@ -220,6 +252,19 @@ pub fn execute(
     session: &mut Session,
     inputs: &[(String, Tensor)],
 ) -> Result<Vec<(String, Tensor)>, RunError> {
+    execute_on(&function.run, function, session, inputs)
+}
+
+/// As [`execute`], on another program with the same ports.
+///
+/// # Errors
+/// As [`crate::runtime::Function::run`].
+pub fn execute_on(
+    run: &crate::runtime::Function,
+    function: &Function<'_>,
+    session: &mut Session,
+    inputs: &[(String, Tensor)],
+) -> Result<Vec<(String, Tensor)>, RunError> {
     let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
     let mut states: Vec<(&str, &mut Tensor)> = session
         .states
@@ -227,5 +272,5 @@ pub fn execute(
         .filter(|(name, _)| function.state(name).is_some())
         .map(|(n, t)| (n.as_str(), t))
         .collect();
-    function.run.run(&inputs, &mut states, &mut [])
+    run.run(&inputs, &mut states, &mut [])
 }

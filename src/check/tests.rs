@@ -80,7 +80,7 @@ fn a_good_cache_can_be_left_unzeroed_rewound_and_grown_and_is_not_copied() {
         verdict(&report, ProtocolKind::Growth),
         (
             Verdict::Good,
-            "cache enlarged by 3 rows after step 1, contents copied: 2 steps as before"
+            "axis 0 of cache enlarged by 3 rows after step 1, contents copied: 2 steps as before"
         )
     );
     assert_eq!(

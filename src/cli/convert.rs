@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
@@ -38,7 +38,7 @@ pub struct Args {
     contract: Option<PathBuf>,
 
     /// Also write the reference trace: what PyTorch computes, for `coreai-audit check`; the asset is
-    /// run against it
+    /// run against it. Where nothing is converted, no trace is left
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
@@ -92,14 +92,17 @@ impl Args {
         let mut progress = Reporter::new(1, std::io::stderr().is_terminal());
         progress.begin(0, &model.name);
         let mut request = Request::new(&model, &temporary, self.worker.debug_info());
-        if let Some(path) = &self.trace {
+        // A trace stands beside the asset it is of: it gets its name when the asset does.
+        let trace = self.trace.as_deref().map(unfinished);
+        if let Some(path) = &trace {
+            cleanup.add(path.clone());
             request = request.with_reference(path);
             request.steps = self.steps.or(request.steps);
         }
         let mut check = None;
         let mut outcome = supervisor.convert(&request, &mut progress)?;
         let mut reading = gate::read(&outcome, &temporary);
-        if let (Some(trace), Some(contract)) = (&self.trace, &reading.contract) {
+        if let (Some(trace), Some(contract)) = (&trace, &reading.contract) {
             let checked = gate::run(&model, &outcome, contract, &temporary, trace, &mut progress);
             gate::merge(
                 &mut reading.findings,
@@ -115,20 +118,29 @@ impl Args {
                 .failure
                 .as_ref()
                 .is_none_or(|f| f.stage == Step::Describe);
+        let recorded = trace.as_deref().filter(|t| t.exists());
         if whole {
             if let Err(error) = gate::replace(&temporary, &self.output) {
                 fs::remove_dir_all(&temporary)?;
+                recorded.map(fs::remove_file).transpose()?;
                 return Err(format!("{}: {error}", self.output.display()).into());
             }
-        } else if temporary.exists() {
-            fs::remove_dir_all(&temporary)?;
+            if let (Some(from), Some(to)) = (recorded, &self.trace) {
+                fs::rename(from, to).map_err(|e| format!("--trace {}: {e}", to.display()))?;
+            }
+        } else {
+            if temporary.exists() {
+                fs::remove_dir_all(&temporary)?;
+            }
+            recorded.map(fs::remove_file).transpose()?;
         }
+        let kept = recorded.is_some() && whole;
         progress.end(if whole { "converted" } else { "not converted" });
         drop(progress);
         if let (Some(path), Some(contract)) = (&self.contract, &reading.contract) {
             crate::files::write_atomically(path, contract::json(contract).as_bytes())?;
         }
-        self.show(context, &outcome, &reading, check.as_ref(), whole)?;
+        self.show(context, &outcome, &reading, check.as_ref(), (whole, kept))?;
         Ok(if !whole || reading.could_not {
             Exit::Failed
         } else if fails(&reading.findings) {
@@ -177,13 +189,14 @@ impl Args {
         outcome: &crate::convert::Outcome,
         reading: &gate::Reading,
         check: Option<&crate::check::Report>,
-        whole: bool,
+        (whole, kept): (bool, bool),
     ) -> Result<(), Failure> {
         if self.format.format == Format::Json {
             let document = json!({
                 "schema_version": SCHEMA_VERSION,
                 "command": "convert",
                 "asset": whole.then(|| self.output.display().to_string()),
+                "trace": self.trace.as_ref().filter(|_| kept).map(|t| t.display().to_string()),
                 "contract": reading.contract,
                 "findings": reading.findings,
                 "check": check,
@@ -204,6 +217,25 @@ impl Args {
         if whole {
             writeln!(context.out, "{}", self.output.display())?;
         }
+        if let Some(trace) = self.trace.as_ref().filter(|_| !kept) {
+            let why = match whole {
+                true => "there is no reference",
+                false => "nothing was converted",
+            };
+            let paint = context.err.paint;
+            let note = paint.cyan("note:");
+            writeln!(
+                context.err,
+                "{note} no trace is left in {}: {why}",
+                trace.display()
+            )?;
+        }
         Ok(())
     }
+}
+
+/// Where a trace is written until its asset is whole: in the same folder.
+fn unfinished(trace: &Path) -> PathBuf {
+    let name = trace.file_name().unwrap_or_default().to_string_lossy();
+    trace.with_file_name(format!(".{name}.tmp-{}", std::process::id()))
 }

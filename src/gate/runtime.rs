@@ -27,7 +27,8 @@ pub struct Checked {
     pub time: Option<StageTime>,
 }
 
-/// Runs a conversion's asset against its reference, and puts the contract into the trace.
+/// Runs a conversion's asset against its reference, and puts the contract and what is known of the
+/// program into the trace.
 pub fn run(
     model: &Model,
     outcome: &Outcome,
@@ -55,7 +56,7 @@ pub fn run(
         ..Options::default()
     };
     let result = Trace::open(trace)
-        .and_then(|t| t.with_contract(contract))
+        .and_then(|t| t.with_contract(contract, &options.hints))
         .map_err(check::CheckError::from)
         .and_then(|t| check::check_with(asset, contract, &t, &options, &mut Ticks(progress)));
     match result {
@@ -136,6 +137,9 @@ fn hints(functions: &[FunctionSignature], contract: &Contract) -> Hints {
     let mut hints = Hints::default();
     for function in functions {
         let name = || function.name.clone();
+        if function.program.is_some() {
+            hints.read.push(name());
+        }
         hints.casts.extend(function.casts.iter().map(|c| CastPair {
             function: name(),
             from: c.from.clone(),
@@ -209,6 +213,16 @@ pub fn merge(findings: &mut Vec<Finding>, checked: Vec<Finding>, report: Option<
         };
         let place = findings.iter().position(same);
         let place = place.or_else(|| findings.iter().position(named));
+        // An output that nobody returned is nowhere to be compared with.
+        let extra = |old: &Finding| old.id == "extra-output" && old.function == new.function;
+        if new.id == "not-compared" && findings.iter().any(extra) {
+            for old in findings.iter_mut().filter(|f| f.id == "extra-output") {
+                old.evidence.push(new.message.clone());
+            }
+            continue;
+        }
+        let new_words = new.message.clone();
+        let (id, function, stage) = (new.id.clone(), new.function.clone(), new.stage);
         match place.and_then(|i| findings.get_mut(i)) {
             Some(old) => {
                 let lines = std::iter::once(format!("run against PyTorch: {}", new.message));
@@ -222,7 +236,28 @@ pub fn merge(findings: &mut Vec<Finding>, checked: Vec<Finding>, report: Option<
             }
             None => findings.push(new),
         }
+        // Further things of the same kind that this one names as well.
+        if let Some(kept) = place {
+            let mut at = 0;
+            findings.retain(|old| {
+                let other = at != kept && old.id == id && old.function == function;
+                at += 1;
+                let named = |subject: &String| mentions(&new_words, subject);
+                !(other && old.stage < stage && old.subject.as_ref().is_some_and(named))
+            });
+        }
     }
+}
+
+/// Whether a text has a name in it, and not as a part of another one.
+fn mentions(text: &str, name: &str) -> bool {
+    let of_name = |c: char| c.is_alphanumeric() || "_.[]".contains(c);
+    let mut places = text.match_indices(name);
+    places.any(|(at, found)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + found.len()..].chars().next();
+        !before.is_some_and(of_name) && !after.is_some_and(of_name)
+    })
 }
 
 #[cfg(test)]

@@ -96,7 +96,11 @@ fn run_cell(report: &ModelReport) -> String {
     if check.runs.iter().any(|r| r.stopped.is_some()) {
         "stopped".to_owned()
     } else if check.parity_holds() {
-        format!("{} ok", text::count(calls, "call"))
+        let ok = format!("{} ok", text::count(calls, "call"));
+        match check.not_compared.len() {
+            0 => ok,
+            n => format!("{ok}, {} not", text::count(n, "port")),
+        }
     } else {
         "differs".to_owned()
     }

@@ -53,13 +53,15 @@ impl RunModel {
         Ok([function.inputs(), function.states(), function.outputs()].map(tuples))
     }
 
-    /// One call. States are updated in the memory that is given for them.
+    /// One call. States are updated in the memory that is given for them. `views` are the shapes that
+    /// outputs must have; where one has another, the states stay as they are.
     fn run<'py>(
         &self,
         py: Python<'py>,
         function: &str,
         inputs: Vec<Given>,
         states: Vec<Given>,
+        views: Vec<(String, Vec<usize>)>,
     ) -> PyResult<Vec<Returned<'py>>> {
         let function = self.function(function)?;
         let inputs = inputs
@@ -90,7 +92,7 @@ impl RunModel {
                 Ok((name.as_str(), tensor))
             })
             .collect::<PyResult<Vec<_>>>()?;
-        let (outputs, elsewhere) = py.detach(|| call(&function, &inputs, lent))?;
+        let (outputs, elsewhere) = py.detach(|| call(&function, &inputs, lent, &views))?;
         for ((name, .., buffer), values) in states.iter().zip(elsewhere) {
             if let Some(values) = values {
                 buffer
@@ -169,12 +171,17 @@ fn call(
     function: &Function,
     inputs: &[(String, Tensor)],
     mut states: Vec<(&str, Tensor)>,
+    views: &[(String, Vec<usize>)],
 ) -> PyResult<(Vec<Owned>, Elsewhere)> {
     let lent: Vec<*const u8> = states.iter().map(|(_, t)| t.address()).collect();
     let given: Vec<(&str, &Tensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
     let mut borrowed: Vec<(&str, &mut Tensor)> = states.iter_mut().map(|(n, t)| (*n, t)).collect();
+    let shapes: Vec<(&str, &[usize])> = views
+        .iter()
+        .map(|(n, s)| (n.as_str(), s.as_slice()))
+        .collect();
     let outputs = function
-        .run(&given, &mut borrowed, &mut [])
+        .run_expecting(&given, &mut borrowed, &shapes)
         .map_err(|e| RunError::new_err(with_causes(&e)))?;
     // Copies before anything is written back: a result may be a view of the memory of some state.
     let outputs = outputs

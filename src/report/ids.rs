@@ -30,6 +30,7 @@ pub const IDS: &[&str] = &[
     "narrow-integer-saturates",
     "no-prefix-reuse",
     "no-reference",
+    "not-compared",
     "not-observed",
     "not-reproducible",
     "not-run",

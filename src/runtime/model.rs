@@ -1,7 +1,8 @@
 //! Models and their functions: what a consumer sees.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::PortKind;
 use super::exec::{Exec, Routine};
@@ -47,6 +48,34 @@ struct Signature {
     inputs: Vec<Port>,
     states: Vec<Port>,
     outputs: Vec<Port>,
+    seen: Seen,
+}
+
+type Shapes = Vec<Vec<usize>>;
+
+/// What the outputs came to, by the shapes of inputs and states.
+#[derive(Default)]
+struct Seen(Mutex<HashMap<Shapes, Shapes>>);
+
+impl Seen {
+    /// More shapes than this are forgotten.
+    const MOST: usize = 64;
+
+    fn fits(&self, given: &Shapes, expected: &[Option<Vec<usize>>]) -> bool {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(given).is_some_and(|came| {
+            let mut pairs = came.iter().zip(expected);
+            pairs.all(|(came, wanted)| wanted.as_ref().is_none_or(|w| w == came))
+        })
+    }
+
+    fn remember(&self, given: Shapes, came: Shapes) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= Seen::MOST {
+            seen.clear();
+        }
+        seen.insert(given, came);
+    }
 }
 
 enum Arg {
@@ -203,6 +232,7 @@ fn signature(graph: &Graph, routine: usize) -> Result<Signature, String> {
         inputs: Vec::new(),
         states: Vec::new(),
         outputs: Vec::new(),
+        seen: Seen::default(),
     };
     for (i, arg) in graph.args.iter().enumerate() {
         if arg.ty == Type::Token {
@@ -277,9 +307,13 @@ impl Function {
     /// shape. States are updated in place and are never among the results. An output for which a view
     /// is given is written there and not returned; all others are returned in descriptor order.
     ///
+    /// What an output with a dynamic extent comes to is known after the first call with these shapes;
+    /// that call works on copies of the states where such an output has a view, so that a view of
+    /// another shape is refused with the states as they were.
+    ///
     /// # Errors
     /// A value that is missing, unknown, given twice or of another rank, shape or dtype, before
-    /// anything is executed; [`RunError::Op`] for an op that cannot be executed, after which the
+    /// anything is written; [`RunError::Op`] for an op that cannot be executed, after which the
     /// contents of the states are unspecified.
     pub fn run(
         &self,
@@ -288,12 +322,70 @@ impl Function {
         output_views: &mut [(&str, &mut Tensor)],
     ) -> Result<Vec<(String, Tensor)>, RunError> {
         let s = self.signature();
+        let names: Vec<&str> = output_views.iter().map(|i| i.0).collect();
+        let views = self.bind(PortKind::Output, &s.outputs, &names, false)?;
+        for (port, place) in s.outputs.iter().zip(&views) {
+            if let Some(i) = place {
+                self.check(PortKind::Output, port, output_views[*i].1)?;
+            }
+        }
+        let expected: Vec<Option<Vec<usize>>> = views
+            .iter()
+            .map(|place| Some(output_views[(*place)?].1.shape().to_vec()))
+            .collect();
+        let values = self.execute(inputs, states, &expected)?;
+        let mut returned = Vec::new();
+        for ((port, value), view) in s.outputs.iter().zip(values).zip(&views) {
+            let Some(view) = view else {
+                returned.push((port.name.clone(), value));
+                continue;
+            };
+            let target = &mut *output_views[*view].1;
+            let bytes = target.bytes_mut().map_err(|e| self.failed(e.to_string()))?;
+            bytes.copy_from_slice(&value.bytes());
+        }
+        Ok(returned)
+    }
+
+    /// As [`Function::run`], with the shapes that some outputs must have instead of views; all outputs
+    /// are returned.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_expecting(
+        &self,
+        inputs: &[(&str, &Tensor)],
+        states: &mut [(&str, &mut Tensor)],
+        shapes: &[(&str, &[usize])],
+    ) -> Result<Vec<(String, Tensor)>, RunError> {
+        let s = self.signature();
+        let names: Vec<&str> = shapes.iter().map(|i| i.0).collect();
+        let bound = self.bind(PortKind::Output, &s.outputs, &names, false)?;
+        let mut expected = Vec::new();
+        for (port, place) in s.outputs.iter().zip(&bound) {
+            let shape = place.map(|i| shapes[i].1.to_vec());
+            if let Some(shape) = &shape {
+                self.check_shape(PortKind::Output, port, shape)?;
+            }
+            expected.push(shape);
+        }
+        let values = self.execute(inputs, states, &expected)?;
+        let names = s.outputs.iter().map(|p| p.name.clone());
+        Ok(names.zip(values).collect())
+    }
+
+    /// Binds, compares and runs; the outputs in order. Those with an expected shape have it.
+    fn execute(
+        &self,
+        inputs: &[(&str, &Tensor)],
+        states: &mut [(&str, &mut Tensor)],
+        expected: &[Option<Vec<usize>>],
+    ) -> Result<Vec<Tensor>, RunError> {
+        let s = self.signature();
         let names: Vec<&str> = inputs.iter().map(|i| i.0).collect();
         let bound_inputs = self.bind(PortKind::Input, &s.inputs, &names, true)?;
         let names: Vec<&str> = states.iter().map(|i| i.0).collect();
         let bound_states = self.bind(PortKind::State, &s.states, &names, true)?;
-        let names: Vec<&str> = output_views.iter().map(|i| i.0).collect();
-        let bound_views = self.bind(PortKind::Output, &s.outputs, &names, false)?;
         for (port, place) in s.inputs.iter().zip(&bound_inputs) {
             if let Some(i) = place {
                 self.check(PortKind::Input, port, inputs[*i].1)?;
@@ -304,16 +396,34 @@ impl Function {
                 self.check(PortKind::State, port, states[*i].1)?;
             }
         }
-        for (port, place) in s.outputs.iter().zip(&bound_views) {
-            if let Some(i) = place {
-                self.check(PortKind::Output, port, output_views[*i].1)?;
-            }
-        }
+        let key: Shapes = bound_inputs
+            .iter()
+            .flatten()
+            .map(|i| inputs[*i].1.shape().to_vec())
+            .chain(
+                bound_states
+                    .iter()
+                    .flatten()
+                    .map(|i| states[*i].1.shape().to_vec()),
+            )
+            .collect();
+        // An expected shape that may turn out to be another: the states have to outlast that.
+        let open = s
+            .outputs
+            .iter()
+            .zip(expected)
+            .any(|(port, shape)| shape.is_some() && port.shape.iter().any(Option::is_none));
+        let careful = open && !s.seen.fits(&key, expected);
         // The states' memory moves into the execution and back, so that it can be written in place.
         let empty = Tensor::zeros(DType::U8, &[0]).map_err(|e| self.failed(e.to_string()))?;
         let mut moved = Vec::with_capacity(s.states.len());
         for place in bound_states.iter().flatten() {
-            moved.push(std::mem::replace(states[*place].1, empty.clone()));
+            let own = &mut *states[*place].1;
+            // What is shared is copied by whatever writes to it.
+            moved.push(match careful {
+                true => own.clone(),
+                false => std::mem::replace(own, empty.clone()),
+            });
         }
         let mut exec = Exec::new(&self.program.routines, moved);
         let args = s
@@ -332,37 +442,57 @@ impl Function {
             Some(pool) => pool.install(|| exec.call(s.routine, args)),
             None => exec.call(s.routine, args),
         };
-        for (place, value) in bound_states.iter().flatten().zip(exec.into_states()) {
-            *states[*place].1 = value.ok_or_else(|| self.failed("no memory for a state".into()))?;
+        let left = exec.into_states();
+        if !careful {
+            for (place, value) in bound_states.iter().flatten().zip(left) {
+                *states[*place].1 =
+                    value.ok_or_else(|| self.failed("no memory for a state".into()))?;
+            }
+            return self.collected(done?, expected, open.then_some(key));
         }
-        let values = done?;
+        let outputs = self.collected(done?, expected, Some(key))?;
+        let left: Option<Vec<Tensor>> = left.into_iter().collect();
+        let left = left.ok_or_else(|| self.failed("no memory for a state".into()))?;
+        for (place, value) in bound_states.iter().flatten().zip(left) {
+            *states[*place].1 = value;
+        }
+        Ok(outputs)
+    }
+
+    /// The outputs among the results; with a key, their shapes are remembered under it.
+    fn collected(
+        &self,
+        values: Vec<Val>,
+        expected: &[Option<Vec<usize>>],
+        key: Option<Shapes>,
+    ) -> Result<Vec<Tensor>, RunError> {
+        let s = self.signature();
         let mut outputs: Vec<Option<Tensor>> = vec![None; s.outputs.len()];
         for (value, place) in values.into_iter().zip(&s.results) {
             if let (Val::Tensor(t), Some(i)) = (value, place) {
                 outputs[*i] = Some(t.contiguous().map_err(|e| self.failed(e))?);
             }
         }
-        let mut returned = Vec::new();
-        for ((port, value), view) in s.outputs.iter().zip(outputs).zip(&bound_views) {
-            let value = value.ok_or_else(|| self.failed(format!("no value for {}", port.name)))?;
-            let Some(view) = view else {
-                returned.push((port.name.clone(), value));
-                continue;
-            };
-            let target = &mut *output_views[*view].1;
-            if target.shape() != value.shape() {
+        let mut all = Vec::with_capacity(outputs.len());
+        for (port, value) in s.outputs.iter().zip(outputs) {
+            all.push(value.ok_or_else(|| self.failed(format!("no value for {}", port.name)))?);
+        }
+        if let Some(key) = key {
+            s.seen
+                .remember(key, all.iter().map(|t| t.shape().to_vec()).collect());
+        }
+        for ((port, value), wanted) in s.outputs.iter().zip(&all).zip(expected) {
+            if let Some(found) = wanted.as_ref().filter(|w| w.as_slice() != value.shape()) {
                 return Err(RunError::Shape {
                     function: s.name.clone(),
                     kind: PortKind::Output,
                     port: port.name.clone(),
-                    found: target.shape().to_vec(),
+                    found: found.clone(),
                     expected: value.shape().iter().map(|d| Some(*d as u64)).collect(),
                 });
             }
-            let bytes = target.bytes_mut().map_err(|e| self.failed(e.to_string()))?;
-            bytes.copy_from_slice(&value.bytes());
         }
-        Ok(returned)
+        Ok(all)
     }
 
     fn failed(&self, what: String) -> RunError {
@@ -431,7 +561,12 @@ impl Function {
                 expected: port.dtype,
             });
         }
-        let (found, expected) = (value.shape().to_vec(), port.shape.clone());
+        self.check_shape(kind, port, value.shape())
+    }
+
+    fn check_shape(&self, kind: PortKind, port: &Port, shape: &[usize]) -> Result<(), RunError> {
+        let (function, name) = (self.name().to_string(), port.name.clone());
+        let (found, expected) = (shape.to_vec(), port.shape.clone());
         if found.len() != expected.len() {
             return Err(RunError::Rank {
                 function,

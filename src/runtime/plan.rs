@@ -133,7 +133,16 @@ impl<'m> Planner<'m> {
 
     /// Plans a graph.
     pub fn graph(&mut self, graph: &Graph) -> OpResult<Plan> {
-        self.body(&super::rewrite::rewrite(&graph.body), 0)
+        let (body, origins) = super::rewrite::rewrite(&graph.body);
+        let mut plan = self.body(&body, 0)?;
+        // Whoever reads of an op that failed knows the program as it was written.
+        plan.code.instrs.iter_mut().for_each(|instr| {
+            if let Some(own) = origins.get(&OpId(instr.index)) {
+                instr.index = own.0;
+                instr.name = body.op(*own).name.clone();
+            }
+        });
+        Ok(plan)
     }
 
     fn body(&mut self, body: &Body, depth: usize) -> OpResult<Plan> {

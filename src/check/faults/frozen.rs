@@ -78,17 +78,17 @@ fn timelines(evidence: &Evidence<'_, '_>, port: &PortParity) -> Result<Option<Li
         .into_iter()
         .map(|mut s| std::mem::take(&mut s[axis]))
         .collect();
+    // Of the calls, those of this function.
+    let own = port.steps.iter().take(theirs.len());
+    let ours: Vec<Vec<usize>> = own
+        .map(|s| ours.steps.get(s.step - 1).cloned().unwrap_or_default())
+        .collect();
     // Rewriting what is there already changes nothing, so PyTorch may write more than is seen.
     let differ = ours
-        .steps
         .iter()
         .zip(&theirs)
         .any(|(a, b)| b.iter().any(|r| !a.contains(r)));
-    Ok(differ.then_some(Lines {
-        axis,
-        ours: ours.steps,
-        theirs,
-    }))
+    Ok(differ.then_some(Lines { axis, ours, theirs }))
 }
 
 fn report(
@@ -99,7 +99,7 @@ fn report(
 ) -> Result<(), CheckError> {
     let step = (0..lines.ours.len())
         .find(|i| lines.ours[*i] != lines.theirs[*i])
-        .map_or(1, |i| i + 1);
+        .map_or(1, |i| port.steps[i].step);
     let all = |list: &[Vec<usize>]| {
         let all: Vec<String> = list.iter().map(|r| indices(r)).collect();
         all.join(", ")
@@ -164,11 +164,12 @@ fn report(
         .map(|l| l.split(' ').nth(1).unwrap_or_default().to_string())
         .collect();
     if let Some(output) = later.first() {
-        let at = evidence
-            .outcome
-            .ports
-            .iter()
-            .find(|p| p.role == Role::Output && name(&p.port) == *output);
+        let at = evidence.outcome.ports.iter().find(|p| {
+            p.role == Role::Output
+                && p.function == port.function
+                && name(&p.port) == *output
+                && p.first_beyond().is_some()
+        });
         if let Some(at) = at {
             finding = finding.with_evidence(format!(
                 "{output} differs from step {}; the same under strict",

@@ -171,7 +171,7 @@ fn run_from_zero(
 }
 
 /// `at -10000`, `at the identity`, `with values from -1 to 2`.
-fn describe(start: &Tensor) -> String {
+pub fn describe(start: &Tensor) -> String {
     let values = reals(start).unwrap_or_default();
     let dims = start.shape();
     if let Some(first) = values.first() {

@@ -4,6 +4,7 @@ use super::{error, Evidence, Told};
 use crate::check::numbers::number;
 use crate::check::pair::Function;
 use crate::check::parity::PortParity;
+use crate::check::trace::Buffer;
 use crate::check::CheckError;
 use crate::contract::{Role, SourceKind};
 use crate::report::Finding;
@@ -28,7 +29,8 @@ pub fn lost_buffers(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), 
                             && s.names().any(|n| buffer.names().any(|b| b == n))
                     })
                 });
-            if is_state || seen.contains(&buffer.name) {
+            // What only another function writes is told of the one that has it as a constant.
+            if is_state || seen.contains(&buffer.name) || !writes(evidence, function, buffer)? {
                 continue;
             }
             if let Some(change) = change(evidence, function, &buffer.name)? {
@@ -64,6 +66,44 @@ pub fn lost_buffers(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), 
         ));
     }
     Ok(())
+}
+
+/// Whether any call of the function itself changes a buffer in PyTorch.
+fn writes(
+    evidence: &Evidence<'_, '_>,
+    function: &Function<'_>,
+    buffer: &Buffer,
+) -> Result<bool, CheckError> {
+    let run = evidence.outcome.run;
+    let other = |f: &str| f != function.traced.name;
+    // A call of another function in between may be what changed it, and is not seen here.
+    let mut held = run
+        .start
+        .get(&function.traced.name)
+        .and_then(|s| s.get(&buffer.name));
+    let mut known = true;
+    for call in &run.calls {
+        let left = call.buffers.get(&buffer.name);
+        if other(&call.function) {
+            known &= left.is_some() || !may_have(evidence, &call.function, buffer);
+            held = left.or(held);
+            continue;
+        }
+        if let (Some(a), Some(b), true) = (held, left, known) {
+            if !evidence.pair.trace.same(a, b) {
+                return Ok(true);
+            }
+        }
+        (held, known) = (left.or(held), true);
+    }
+    Ok(false)
+}
+
+/// Whether a traced function may know the buffer under another name.
+fn may_have(evidence: &Evidence<'_, '_>, function: &str, buffer: &Buffer) -> bool {
+    let alike = |b: &Buffer| b.written && b.shape == buffer.shape && b.dtype == buffer.dtype;
+    let traced = evidence.pair.trace.function(function);
+    traced.is_some_and(|f| f.buffers.iter().any(alike))
 }
 
 /// How a buffer's first changing element goes from call to call; `None` where it never changes.
@@ -167,11 +207,11 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
         };
         let hints = hints(evidence, function);
         let proof = memory(evidence, function)?;
-        let from = evidence.failing(first);
-        let stateless = function.states.is_empty() && from > 1 && proof.is_none();
-        // What is remembered shows from the second step on; before, only where the write of the same
+        let later = evidence.failing(first) > first.steps.first().map_or(1, |s| s.step);
+        let stateless = function.states.is_empty() && later && proof.is_none();
+        // What is remembered shows from the second call on; before, only where the write of the same
         // call is lost with it.
-        let shown = !hints.is_empty() && (from > 1 || function.states.is_empty());
+        let shown = !hints.is_empty() && (later || function.states.is_empty());
         if !shown && proof.is_none() && !stateless {
             continue;
         }
@@ -289,13 +329,7 @@ fn memory(
     let mut pairs = calls
         .iter()
         .flat_map(|b| calls.iter().filter(move |a| *a < b).map(move |a| (*a, *b)));
-    let state = |call: usize, s| match call {
-        0 => evidence.pair.initial(run, function, s),
-        n => run.calls[..n]
-            .iter()
-            .rev()
-            .find_map(|c| evidence.pair.after(c, s)),
-    };
+    let state = |call: usize, s| evidence.pair.held(run, call, function, s);
     let found = pairs.find(|(a, b)| {
         let (x, y) = (&run.calls[*a], &run.calls[*b]);
         let inputs = x.inputs.len() == y.inputs.len()
@@ -326,15 +360,18 @@ fn unwritten(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), CheckEr
         if port.role != Role::State || told.covers(port) {
             continue;
         }
-        let mut still = true;
+        // What another function lost is found in this one, too, although it only reads.
+        let (mut still, mut theirs) = (true, false);
         for step in port.steps.iter().map(|s| s.step) {
             let pair = (
                 evidence.outcome.before(step, &port.port),
                 evidence.ours(port, step),
             );
             still &= matches!(pair, (Some(a), Some(b)) if same(a, b));
+            let pair = (evidence.before(port, step)?, evidence.theirs(port, step)?);
+            theirs |= matches!(&pair, (Some(a), Some(b)) if !same(a, b));
         }
-        if !still {
+        if !still || !theirs {
             continue;
         }
         let finding = error(

@@ -4,6 +4,7 @@
 //! explains those for which the values are evidence. What is left is `values-differ`.
 
 mod differ;
+mod disagree;
 mod frozen;
 mod initial;
 mod lost;
@@ -11,9 +12,10 @@ mod narrowed;
 mod random;
 mod saturated;
 mod swapped;
+mod trial;
 mod truncated;
 
-pub use initial::initial_values;
+pub use initial::{describe, initial_values};
 pub use lost::lost_buffers;
 pub use swapped::misnamed;
 
@@ -45,6 +47,8 @@ pub struct Told {
     /// The findings.
     pub findings: Vec<Finding>,
     explained: HashSet<(String, Role, String)>,
+    /// Functions that mean different tensors by one name.
+    disagreeing: Vec<String>,
 }
 
 impl Told {
@@ -72,10 +76,12 @@ fn error(id: &'static str, message: impl Into<String>) -> Finding {
 pub fn explain(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), CheckError> {
     stopped(evidence, told);
     random::find(evidence, told);
+    disagree::find(evidence, told)?;
     swapped::find(evidence, told)?;
     saturated::find(evidence, told)?;
     narrowed::find(evidence, told)?;
     truncated::find(evidence, told, false)?;
+    trial::find(evidence, told)?;
     frozen::find(evidence, told)?;
     lost::find(evidence, told)?;
     truncated::find(evidence, told, true)?;
@@ -213,14 +219,11 @@ impl<'t> Evidence<'_, 't> {
 
     /// What PyTorch has in a state before a step.
     fn before(&self, port: &PortParity, step: usize) -> Result<Option<Tensor>, CheckError> {
-        if step > 1 {
-            return self.theirs(port, step - 1);
-        }
-        let Some(function) = self.function(port) else {
-            return Ok(None);
-        };
-        let state = function.state(&port.port);
-        let value = state.and_then(|s| self.pair.initial(self.outcome.run, function, s));
+        let function = self.function(port);
+        let state = function.and_then(|f| Some((f, f.state(&port.port)?)));
+        let value = state
+            .zip(step.checked_sub(1))
+            .and_then(|((f, s), call)| self.pair.held(self.outcome.run, call, f, s));
         Ok(value.map(|v| self.pair.trace.tensor(v)).transpose()?)
     }
 

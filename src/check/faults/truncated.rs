@@ -18,6 +18,11 @@ pub(super) fn find(
         let mut found = None;
         for port in evidence.open(told) {
             let sites = sites(evidence, port);
+            // A program that was read and has no such casts folds none away.
+            let read = evidence.pair.options.hints.read.contains(&port.function);
+            if read && sites.is_empty() {
+                continue;
+            }
             let accounted = shows(evidence, port)? || (known && !sites.is_empty());
             if port.is_float() && accounted {
                 found = Some((port, sites));
@@ -68,10 +73,32 @@ fn sites(evidence: &Evidence<'_, '_>, port: &PortParity) -> Vec<String> {
         .collect()
 }
 
-/// Whether the values show it: PyTorch's are ours with the fraction cut off, as they stand or as what
-/// the step added.
+/// Whether the values show it at every step that differs: PyTorch's are ours with the fraction cut off,
+/// as they stand or, while the states before agree, as what the step added.
 fn shows(evidence: &Evidence<'_, '_>, port: &PortParity) -> Result<bool, CheckError> {
-    let step = evidence.failing(port);
+    let bad = port.steps.iter().filter(|s| !s.good()).map(|s| s.step);
+    let (mut any, first) = (false, evidence.failing(port));
+    for step in bad.take(16) {
+        if evidence.ours(port, step).is_none() {
+            break;
+        }
+        // From the second differing step on a state has gone on from another value.
+        if step > first && port.role == Role::State {
+            break;
+        }
+        if !shows_at(evidence, port, step)? {
+            return Ok(false);
+        }
+        any = true;
+    }
+    Ok(any)
+}
+
+fn shows_at(
+    evidence: &Evidence<'_, '_>,
+    port: &PortParity,
+    step: usize,
+) -> Result<bool, CheckError> {
     let (Some(ours), Some(theirs)) = (evidence.ours(port, step), evidence.theirs(port, step)?)
     else {
         return Ok(false);

@@ -2,6 +2,7 @@
 
 use super::landing::timelines;
 use super::{finding, Bench, Found, Halt, Verdict};
+use crate::check::graph::{rebuilt, Rebuilt};
 use crate::report::Severity;
 use crate::text::{count, name};
 
@@ -66,10 +67,22 @@ pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
     )
     .must("expect the cost of a step to grow with the capacity of the cache");
     for (own, moved, written, axis, bytes) in copied.iter().take(12) {
-        found = found.detail(format!(
-            "{}: {moved} of {written} writes change some rows of axis {axis} and move all {bytes} bytes", name(own)
-        ));
+        found = found.detail(match how(bench, own) {
+            Some(Rebuilt::Reordered) => format!(
+                "{}: {moved} of {written} writes take its rows in another order, which moves all {bytes} bytes",
+                name(own)
+            ),
+            _ => format!(
+                "{}: {moved} of {written} writes change some rows of axis {axis} and move all {bytes} bytes",
+                name(own)
+            ),
+        });
     }
+    // Taking rows in another order is what the model asks for, and moves all of them.
+    copied.retain(|c| how(bench, &c.0) != Some(Rebuilt::Reordered));
+    let Some(first) = copied.first() else {
+        return Ok(found);
+    };
     let names: Vec<_> = copied.iter().map(|c| name(&c.0).into_owned()).collect();
     let mut told = finding(
         "cache-copied-per-step",
@@ -88,10 +101,20 @@ pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
             }
         ),
     )
-    .about(copied[0].0.clone());
+    .about(first.0.clone());
     told.evidence.clone_from(&found.details);
-    found.findings.push(told.with_fix(
-        "write the new rows into the state with index_copy_ or a slice assignment, and read the state after the write, not before",
-    ));
+    let fix = match how(bench, &first.0) {
+        Some(Rebuilt::Layer) => "the layer is taken out, written and selected back in: give layer and rows in one write, such as cache[layer, :, :, pos] = rows",
+        Some(Rebuilt::Joined) => "the cache is joined anew from parts: write only the new rows, with index_copy_ or a slice assignment",
+        Some(Rebuilt::Blended) => "the mask selects over the whole cache: write only the new rows, with index_copy_ or a slice assignment",
+        _ => "write the new rows into the state with index_copy_ or a slice assignment, and read the state after the write, not before",
+    };
+    found.findings.push(told.with_fix(fix));
     Ok(found)
+}
+
+/// How a state is put together anew, by the first function that does.
+fn how(bench: &Bench<'_, '_>, state: &str) -> Option<Rebuilt> {
+    let mut functions = bench.pair.functions.iter();
+    functions.find_map(|f| rebuilt(f.graph, state))
 }

@@ -1,53 +1,112 @@
 //! Filling states with what does not belong there.
 
+use std::ops::Range;
+
 use crate::check::metrics::is_float;
-use crate::runtime::{DType, Tensor, TensorError};
+use crate::runtime::{Class, DType, Tensor, TensorError};
 
 /// What to fill with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// Not a number; integers stay as they are.
+    /// Not a number; integers and booleans stay as they are.
     Nan,
-    /// Finite numbers of the size of activations; integers stay as they are.
+    /// Finite numbers of the size of activations; integers from 23 to 119; booleans are turned over.
     Garbage,
-    /// One number that nothing writes by chance.
+    /// Integers one off, which still are positions and indices as a rule; booleans are turned over;
+    /// floats stay as they are.
+    Near,
+    /// One number that nothing writes by chance; booleans are turned over.
     Mark,
 }
 
-/// Whether a state can be filled: floats can, integers may be positions.
+/// Whether a state can be filled: floats of 16 bits and more, integers of 8 bits and more, booleans.
 pub fn fillable(dtype: DType) -> bool {
-    is_float(dtype) && dtype.part().is_none() && dtype.small_float().is_none()
+    let float = is_float(dtype) && dtype.part().is_none() && dtype.small_float().is_none();
+    float || is_whole(dtype)
 }
 
-/// Fills the rows from `from` on along `axis`; everything for `None`.
-pub fn fill(t: &mut Tensor, fill: Fill, rows: Option<(usize, usize)>) -> Result<(), TensorError> {
-    if !fillable(t.dtype()) {
+/// Whether a state holds integers or booleans: they may be positions, counters, flags or contents.
+pub fn is_whole(dtype: DType) -> bool {
+    match dtype.class() {
+        Class::Bool => true,
+        Class::Int { bits, .. } => bits >= 8,
+        _ => false,
+    }
+}
+
+/// Fills the rows of `rows` along an axis; everything for `None`.
+pub fn fill(
+    t: &mut Tensor,
+    fill: Fill,
+    rows: Option<(usize, Range<usize>)>,
+) -> Result<(), TensorError> {
+    let dtype = t.dtype();
+    let whole = is_whole(dtype);
+    let untouched = if whole {
+        fill == Fill::Nan
+    } else {
+        fill == Fill::Near || !fillable(dtype)
+    };
+    if untouched {
         return Ok(());
     }
     let shape = t.shape().to_vec();
-    let inner = rows.map_or(1, |(axis, _)| {
-        shape.iter().skip(axis + 1).product::<usize>()
-    });
-    let extent = rows.map_or(1, |(axis, _)| shape.get(axis).copied().unwrap_or(1));
-    let n = t.len();
-    // Numbers that are neither equal nor zero, in -50..50.
-    let value = |i: usize| match fill {
-        Fill::Nan => f64::NAN,
-        Fill::Mark => 0.728_515_625,
-        Fill::Garbage => ((i.wrapping_mul(2_654_435_761) >> 7) % 9973) as f64 / 99.73 - 49.9,
+    let axis = rows.as_ref().map(|r| r.0);
+    let inner = axis.map_or(1, |axis| shape.iter().skip(axis + 1).product::<usize>());
+    let extent = axis.map_or(1, |axis| shape.get(axis).copied().unwrap_or(1));
+    let own = if whole {
+        t.reals().unwrap_or_default()
+    } else {
+        Vec::new()
     };
-    let values: Vec<f64> = (0..n).map(value).collect();
-    let filled = Tensor::from_values(&shape, &values)?.cast(t.dtype())?;
-    let size = t.dtype().size();
+    let values: Vec<f64> = (0..t.len())
+        .map(|i| match whole {
+            true => integer(fill, dtype, i, own.get(i).copied().unwrap_or_default()),
+            false => float(fill, i),
+        })
+        .collect();
+    let filled = Tensor::from_values(&shape, &values)?.cast(dtype)?;
+    let size = dtype.size();
     let from = filled.bytes().into_owned();
-    let own = t.bytes_mut()?;
-    for i in 0..n {
+    let bytes = t.bytes_mut()?;
+    for i in 0..values.len() {
         let row = (i / inner.max(1)) % extent.max(1);
-        if rows.is_none_or(|(_, first)| row >= first) {
-            own[i * size..(i + 1) * size].copy_from_slice(&from[i * size..(i + 1) * size]);
+        if rows.as_ref().is_none_or(|(_, range)| range.contains(&row)) {
+            bytes[i * size..(i + 1) * size].copy_from_slice(&from[i * size..(i + 1) * size]);
         }
     }
     Ok(())
+}
+
+/// Numbers that are neither equal nor zero, in -50..50.
+fn float(fill: Fill, i: usize) -> f64 {
+    match fill {
+        Fill::Nan => f64::NAN,
+        Fill::Mark => 0.728_515_625,
+        _ => ((i.wrapping_mul(2_654_435_761) >> 7) % 9973) as f64 / 99.73 - 49.9,
+    }
+}
+
+/// An integer or boolean that is not the one that is held.
+fn integer(fill: Fill, dtype: DType, i: usize, held: f64) -> f64 {
+    if dtype.class() == Class::Bool {
+        return f64::from(u8::from(held == 0.0));
+    }
+    let wanted = match fill {
+        Fill::Near => held + 1.0,
+        Fill::Mark => 91.0,
+        _ => 23.0 + ((i.wrapping_mul(2_654_435_761) >> 7) % 97) as f64,
+    };
+    // All of them, and one more, fit into eight bits; at the end of a type the next one is below.
+    let next = match dtype {
+        DType::I8 => held < 127.0,
+        _ => held < 255.0 || dtype != DType::U8,
+    };
+    match (wanted == held, fill) {
+        (true, _) => wanted + 1.0,
+        (false, Fill::Near) if !next => held - 1.0,
+        _ => wanted,
+    }
 }
 
 #[cfg(test)]
@@ -57,7 +116,7 @@ mod tests {
     #[test]
     fn rows_from_one_on_are_filled_and_the_rest_stays() {
         let mut t = Tensor::from_values(&[2, 3, 2], &[1f32; 12]).unwrap();
-        fill(&mut t, Fill::Nan, Some((1, 1))).unwrap();
+        fill(&mut t, Fill::Nan, Some((1, 1..3))).unwrap();
         let nan: Vec<bool> = t
             .values::<f32>()
             .unwrap()
@@ -81,8 +140,35 @@ mod tests {
                 "{dtype}"
             );
         }
+    }
+
+    #[test]
+    fn no_integer_stays_as_it_was() {
+        for dtype in [DType::I8, DType::U8, DType::I16, DType::I32, DType::I64] {
+            for held in [0.0, 23.0, 91.0, 127.0] {
+                for what in [Fill::Garbage, Fill::Near, Fill::Mark] {
+                    let held = Tensor::from_values(&[50], &[held; 50]).unwrap();
+                    let held = held.cast(dtype).unwrap();
+                    let mut t = held.clone();
+                    fill(&mut t, what, None).unwrap();
+                    let pairs = t.reals().unwrap().into_iter().zip(held.reals().unwrap());
+                    assert!(pairs.into_iter().all(|(a, b)| a != b), "{dtype} {what:?}");
+                }
+            }
+        }
+        let mut t = Tensor::from_values(&[2], &[254u8, 255]).unwrap();
+        fill(&mut t, Fill::Near, None).unwrap();
+        assert_eq!(t.values::<u8>().unwrap(), [255, 254]);
+    }
+
+    #[test]
+    fn booleans_are_turned_over_and_integers_are_never_nan() {
+        let mut t = Tensor::from_values(&[3], &[0f32, 1.0, 0.0]).unwrap();
+        t = t.cast(DType::Bool).unwrap();
+        fill(&mut t, Fill::Garbage, Some((0, 1..3))).unwrap();
+        assert_eq!(t.reals().unwrap(), [0.0, 0.0, 1.0]);
         let mut t = Tensor::zeros(DType::I32, &[2]).unwrap();
-        fill(&mut t, Fill::Garbage, None).unwrap();
+        fill(&mut t, Fill::Nan, None).unwrap();
         assert_eq!(t.values::<i32>().unwrap(), [0, 0]);
     }
 }

@@ -1,6 +1,6 @@
 //! Where the writes landed.
 
-use super::fill::{fill, Fill};
+use super::fill::{fill, is_whole, Fill};
 use super::{Bench, Found, Halt, Verdict};
 use crate::check::graph;
 use crate::check::numbers::rows as row_list;
@@ -49,20 +49,37 @@ pub fn timelines(bench: &Bench<'_, '_>) -> Result<Vec<Timeline>, Halt> {
     let names = bench.state_names();
     let mut session = bench.start()?;
     let mut steps: Vec<Vec<Vec<Vec<usize>>>> = vec![Vec::new(); names.len()];
+    // Integers are marked where they are contents; what is a position or counts on stays.
+    let contents: Vec<bool> = names.iter().map(|n| is_contents(bench, n)).collect();
     for call in bench.calls {
         let before = session.states.clone();
-        let mut marked = session.clone();
-        for t in marked.states.values_mut() {
-            fill(t, Fill::Mark, None)?;
+        let mark = |integers: bool| -> Result<_, Halt> {
+            let mut marked = session.clone();
+            for (own, contents) in names.iter().zip(&contents) {
+                if let Some(t) = marked.states.get_mut(own) {
+                    if !is_whole(t.dtype()) || (integers && *contents) {
+                        fill(t, Fill::Mark, None)?;
+                    }
+                }
+            }
+            let laid = marked.states.clone();
+            let shadow = bench.step(&mut marked, call).is_ok();
+            Ok((marked, laid, shadow))
+        };
+        let (mut marked, mut laid, mut shadow) = mark(true)?;
+        if !shadow {
+            // A mark may be no index.
+            (marked, laid, shadow) = mark(false)?;
         }
-        let laid = marked.states.clone();
-        let shadow = bench.step(&mut marked, call).is_ok();
         bench.step(&mut session, call)?;
         for (i, own) in names.iter().enumerate() {
             let rows = |a: Option<&crate::runtime::Tensor>, b: Option<&crate::runtime::Tensor>| {
                 a.zip(b).and_then(|(a, b)| changed(a, b))
             };
             let Some(mut seen) = rows(before.get(own), session.states.get(own)) else {
+                // Of another shape: no rows, but a step all the same.
+                let rank = session.states.get(own).map_or(0, |t| t.shape().len());
+                steps[i].push(vec![Vec::new(); rank]);
                 continue;
             };
             if let Some(gone) = rows(laid.get(own), marked.states.get(own)).filter(|_| shadow) {
@@ -102,6 +119,16 @@ pub fn timelines(bench: &Bench<'_, '_>) -> Result<Vec<Timeline>, Halt> {
         });
     }
     Ok(lines)
+}
+
+/// Whether a state is written by rows and is the place of no write.
+fn is_contents(bench: &Bench<'_, '_>, state: &str) -> bool {
+    let places = |f: &crate::check::pair::Function<'_>| {
+        let writes = graph::partial_writes(f.graph);
+        let mut origins = writes.iter().flat_map(|w| &w.contents);
+        origins.any(|o| o.state && o.name == state)
+    };
+    by_rows(bench, state) && !bench.pair.functions.iter().any(places)
 }
 
 /// Whether the graph writes a state by rows: a slice, a scatter, a mask.

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::Deserialize;
 
 use super::{TraceError, MOST, SCHEMA_VERSION};
+use crate::check::Hints;
 
 // Keys this version does not know are left alone: what a later recorder adds without a new
 // `schema_version` does not change what is read here.
@@ -28,6 +29,8 @@ struct Version {
 struct WithContract {
     #[serde(default)]
     contract: Option<serde_json::Value>,
+    #[serde(default)]
+    hints: Option<Hints>,
 }
 
 /// An entry point as it was traced.
@@ -186,8 +189,11 @@ pub struct Value {
     pub shape: Vec<usize>,
 }
 
-/// The document, and the text of the contract in it.
-pub(super) fn read(path: &Path, text: &str) -> Result<(Document, Option<String>), TraceError> {
+/// The document, the text of the contract in it, and the hints.
+pub(super) fn read(
+    path: &Path,
+    text: &str,
+) -> Result<(Document, Option<String>, Hints), TraceError> {
     // The version first: another format has other keys, and the useful thing to say is the version.
     let Version { schema_version } = parse(path, text)?;
     if schema_version != u64::from(SCHEMA_VERSION) {
@@ -199,7 +205,7 @@ pub(super) fn read(path: &Path, text: &str) -> Result<(Document, Option<String>)
         ));
     }
     let document: Document = parse(path, text)?;
-    let WithContract { contract } = parse(path, text)?;
+    let WithContract { contract, hints } = parse(path, text)?;
     let calls = document.runs.iter().map(|r| r.calls.len()).sum::<usize>();
     if document.functions.len().max(document.runs.len()).max(calls) > MOST {
         return Err(TraceError::file(
@@ -208,7 +214,8 @@ pub(super) fn read(path: &Path, text: &str) -> Result<(Document, Option<String>)
         ));
     }
     let contract = contract.filter(|c| !c.is_null());
-    Ok((document, contract.map(|c| c.to_string())))
+    let contract = contract.map(|c| c.to_string());
+    Ok((document, contract, hints.unwrap_or_default()))
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, TraceError> {

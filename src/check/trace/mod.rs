@@ -20,6 +20,7 @@ use document::Document;
 use safetensors::tensor::{Dtype, Metadata};
 use safetensors::SafeTensors;
 
+use super::options::Hints;
 use crate::contract::{self, Contract};
 use crate::runtime::{DType, Tensor};
 
@@ -47,6 +48,7 @@ pub struct Trace {
     entries: HashMap<String, Entry>,
     document: Document,
     contract: Option<Contract>,
+    hints: Hints,
 }
 
 impl std::fmt::Debug for Trace {
@@ -96,7 +98,7 @@ impl Trace {
                     format!("has no {KEY} in its metadata; record one with `coreai-audit convert --trace`"),
                 )
             })?;
-        let (document, contract) = document::read(path, text)?;
+        let (document, contract, hints) = document::read(path, text)?;
         let contract = contract
             .map(|c| contract::parse(&c, &format!("{}: contract", path.display())))
             .transpose()
@@ -112,6 +114,7 @@ impl Trace {
             entries,
             document,
             contract,
+            hints,
         };
         trace.check()?;
         Ok(trace)
@@ -125,6 +128,11 @@ impl Trace {
     /// The functions that were traced, in the order of the asset.
     pub fn functions(&self) -> &[Function] {
         &self.document.functions
+    }
+
+    /// What is known of the exported program; empty where the recorder did not say.
+    pub fn hints(&self) -> &Hints {
+        &self.hints
     }
 
     /// The function with this name.

@@ -1,4 +1,4 @@
-//! Putting the contract of the converted asset into a trace.
+//! Putting the contract of the converted asset, and what is known of its program, into a trace.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -6,10 +6,12 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::{Trace, TraceError, KEY};
+use crate::check::Hints;
 use crate::contract::{self, Contract};
 
 impl Trace {
-    /// Writes the trace to `target` (which may be its own file) with this contract in its document.
+    /// Writes the trace to `target` (which may be its own file) with this contract, and these hints, in
+    /// its document.
     /// The tensors are copied as they are; the file appears under its name when it is whole.
     ///
     /// # Errors
@@ -17,9 +19,10 @@ impl Trace {
     pub fn write_with_contract(
         &self,
         contract: &Contract,
+        hints: &Hints,
         target: &Path,
     ) -> Result<(), TraceError> {
-        let (header, data) = self.with_header(contract)?;
+        let (header, data) = self.with_header(contract, hints)?;
         let io = |source| TraceError::Io {
             path: target.into(),
             source,
@@ -44,15 +47,19 @@ impl Trace {
     ///
     /// # Errors
     /// As there.
-    pub fn with_contract(self, contract: &Contract) -> Result<Trace, TraceError> {
+    pub fn with_contract(self, contract: &Contract, hints: &Hints) -> Result<Trace, TraceError> {
         let path = self.path.clone();
-        self.write_with_contract(contract, &path)?;
+        self.write_with_contract(contract, hints, &path)?;
         drop(self);
         Trace::open(&path)
     }
 
     /// The header with the contract in it, and the bytes behind it.
-    fn with_header(&self, contract: &Contract) -> Result<(Vec<u8>, &[u8]), TraceError> {
+    fn with_header(
+        &self,
+        contract: &Contract,
+        hints: &Hints,
+    ) -> Result<(Vec<u8>, &[u8]), TraceError> {
         let wrong = |what: String| TraceError::file(&self.path, what);
         let length = self.map.first_chunk::<8>().map(|b| u64::from_le_bytes(*b));
         let end = length
@@ -74,6 +81,7 @@ impl Trace {
         let contract: Json = serde_json::from_str(&contract::json(contract)).map_err(json)?;
         if let Json::Object(map) = &mut document {
             map.insert("contract".into(), contract);
+            map.insert("hints".into(), serde_json::to_value(hints).map_err(json)?);
         }
         *slot = Json::String(document.to_string());
         let mut header = header.to_string().into_bytes();

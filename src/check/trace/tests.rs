@@ -65,7 +65,7 @@ fn a_contract_is_put_in_and_nothing_else_changes() {
             outputs: vec![],
         }],
     };
-    let trace = trace.with_contract(&contract).unwrap();
+    let trace = trace.with_contract(&contract, &Hints::default()).unwrap();
     assert_eq!(trace.contract(), Some(&contract));
     assert_eq!(trace.bytes(&trace.runs()[0].calls[0].buffers["s"]), before);
 }

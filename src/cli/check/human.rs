@@ -83,6 +83,23 @@ pub fn render(asset: &Path, report: &Report, paint: Paint) -> Result<String, fmt
             )?;
         }
     }
+    if !report.not_compared.is_empty() {
+        let ports = report.not_compared.iter().map(|p| {
+            format!(
+                "{} {} {}",
+                text::name(&p.function),
+                p.role,
+                text::name(&p.port)
+            )
+        });
+        let mut ports: Vec<String> = ports.collect();
+        if ports.len() > 8 {
+            let more = ports.len() - 7;
+            ports.truncate(7);
+            ports.push(format!("{more} more"));
+        }
+        writeln!(out, "\nnot compared: {}", text::list(&ports))?;
+    }
     if !report.findings.is_empty() {
         writeln!(out)?;
         render_findings(&mut out, &report.findings, paint)?;
@@ -96,8 +113,17 @@ pub fn render(asset: &Path, report: &Report, paint: Paint) -> Result<String, fmt
         out,
         "\n{}",
         match (errors, report.parity_holds()) {
-            (0, true) => paint
+            (0, true) if report.not_compared.is_empty() => paint
                 .green("parity: it computes what PyTorch computes")
+                .to_string(),
+            (0, true) => paint
+                .yellow(format!(
+                    "parity of what was compared; {} not",
+                    match report.not_compared.len() {
+                        1 => "1 port was".to_string(),
+                        n => format!("{n} ports were"),
+                    }
+                ))
                 .to_string(),
             (0, false) => paint.yellow("no parity was stated").to_string(),
             (n, _) => paint.alarm(text::count(n, "error")).to_string(),

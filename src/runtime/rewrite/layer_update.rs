@@ -3,7 +3,8 @@
 //! `cache[layer][:, :, a:b] = rows` becomes a selection over the whole cache: the layer is taken out,
 //! the rows are written into a copy of it, and `where(layer == i, copy, cache)` computes every element
 //! of the cache anew. Here it becomes one `slice_update` of the cache, which runs in place and costs
-//! what the rows cost, whatever the capacity.
+//! what the rows cost, whatever the capacity; and `cache[layer].index_copy_(…)` one `scatter_nd`. Of
+//! several stacked axes (`cache[layer, 0]`) the inner one goes first.
 
 use super::{Edit, Editor, Source};
 use crate::ir::{Element, OpId, Type, ValueId};
@@ -34,60 +35,168 @@ pub(super) fn rule(editor: &Editor<'_>, place: usize) -> Option<Edit> {
     if editor.body.ty(part).as_tensor()? != &without {
         return None;
     }
-    // Rows written into the very layer, which nobody else looks at: the rows are all there is to write.
-    let inner = editor.source(part).filter(|(_, u)| {
-        u.is("coreai.slice_update")
-            && u.operands.len() == 5
-            && editor.uses(part) == 1
-            && is_layer(editor, u.operands[0], *cache, axis, layer)
-    });
-    let at = edit.ints(&[1], &[layer]);
-    let next = edit.ints(&[1], &[layer + 1]);
-    let one = edit.ints(&[1], &[1]);
-    let (start, end, step, value, dims) = match inner {
-        Some((id, u)) => {
-            let [_, start, end, step, value] = u.operands.as_slice() else {
-                return None;
-            };
-            for bound in [start, end, step] {
-                if editor.body.ty(*bound).as_tensor()?.element != Element::si(32) {
-                    return None;
-                }
-            }
-            let mut dims = editor.body.ty(*value).as_tensor()?.dims.clone();
-            if dims.len() + 1 != rank {
-                return None;
-            }
-            dims.insert(axis, Some(1));
-            edit.remove(id);
-            let start = inserted(&mut edit, *start, at, axis, rank);
-            let end = inserted(&mut edit, *end, next, axis, rank);
-            let step = inserted(&mut edit, *step, one, axis, rank);
-            (start, end, step, *value, dims)
-        }
-        None => {
-            let mut from = vec![0; rank];
-            let mut to = vec![i32::MAX; rank];
+    let layer_of = Layer {
+        cache: *cache,
+        axis,
+        index: layer,
+    };
+    let of_type = editor.body.ty(*result).clone();
+    rows(editor, &layer_of, part, &of_type, &mut edit)
+        .or_else(|| points(editor, &layer_of, part, &of_type, &mut edit))
+        .or_else(|| {
+            let (mut from, mut to) = (vec![0; rank], vec![i32::MAX; rank]);
             (from[axis], to[axis]) = (layer, layer + 1);
             let length = [rank as u64];
-            let start = edit.ints(&length, &from);
-            let end = edit.ints(&length, &to);
-            let step = edit.ints(&length, &vec![1; rank]);
-            (start, end, step, part, one_layer.dims)
-        }
-    };
-    let axes = edit.ints(&[1], &[axis as i32]);
-    let value = edit.op(
-        "coreai.expand_dims",
-        vec![Source::Old(value), axes],
-        Type::tensor(dims, whole.element),
-    );
-    edit.op(
-        "coreai.slice_update",
-        vec![Source::Old(*cache), start, end, step, value],
-        editor.body.ty(*result).clone(),
-    );
+            let bounds = [from, to, vec![1; rank]].map(|b| edit.ints(&length, &b));
+            let dims = one_layer.dims.clone();
+            edit.update(*cache, bounds, (part, dims, axis), &of_type);
+            Some(())
+        })?;
     Some(edit)
+}
+
+/// One layer of a stacked cache.
+struct Layer {
+    cache: ValueId,
+    axis: usize,
+    index: i32,
+}
+
+impl Edit {
+    /// A `slice_update` of the cache with a value that lacks the layer's axis; `dims` are those with it.
+    fn update(
+        &mut self,
+        cache: ValueId,
+        [start, end, step]: [Source; 3],
+        (value, dims, axis): (ValueId, Vec<Option<u64>>, usize),
+        ty: &Type,
+    ) {
+        let element = ty.as_tensor().map_or(Element::si(32), |t| t.element);
+        let axes = self.ints(&[1], &[axis as i32]);
+        let value = self.op(
+            "coreai.expand_dims",
+            vec![Source::Old(value), axes],
+            Type::tensor(dims, element),
+        );
+        let operands = vec![Source::Old(cache), start, end, step, value];
+        self.op("coreai.slice_update", operands, ty.clone());
+    }
+}
+
+/// Rows written into the very layer, which nobody else looks at: the rows are all there is to write.
+fn rows(
+    editor: &Editor<'_>,
+    layer: &Layer,
+    part: ValueId,
+    ty: &Type,
+    edit: &mut Edit,
+) -> Option<()> {
+    let (id, op) = editor.source(part)?;
+    let &[target, start, end, step, value] = op.operands.as_slice() else {
+        return None;
+    };
+    let own = op.is("coreai.slice_update") && editor.uses(part) == 1;
+    if !own || !is_layer(editor, target, layer) {
+        return None;
+    }
+    for bound in [start, end, step] {
+        if editor.body.ty(bound).as_tensor()?.element != Element::si(32) {
+            return None;
+        }
+    }
+    let rank = ty.as_tensor()?.dims.len();
+    let mut dims = editor.body.ty(value).as_tensor()?.dims.clone();
+    if dims.len() + 1 != rank {
+        return None;
+    }
+    dims.insert(layer.axis, Some(1));
+    edit.remove(id);
+    edit.stand_for(id);
+    let at = edit.ints(&[1], &[layer.index]);
+    let next = edit.ints(&[1], &[layer.index + 1]);
+    let one = edit.ints(&[1], &[1]);
+    let bounds = [
+        inserted(edit, start, at, layer.axis, rank),
+        inserted(edit, end, next, layer.axis, rank),
+        inserted(edit, step, one, layer.axis, rank),
+    ];
+    edit.update(layer.cache, bounds, (value, dims, layer.axis), ty);
+    Some(())
+}
+
+/// Elements or rows written by index into the very layer (`cache[layer].index_copy_(…)`): the layer
+/// becomes one more component of each index.
+fn points(
+    editor: &Editor<'_>,
+    layer: &Layer,
+    part: ValueId,
+    ty: &Type,
+    edit: &mut Edit,
+) -> Option<()> {
+    let (id, op) = editor.source(part)?;
+    let &[target, indices, updates] = op.operands.as_slice() else {
+        return None;
+    };
+    let own = op.is("coreai.scatter_nd") && editor.uses(part) == 1;
+    if !own || !is_layer(editor, target, layer) {
+        return None;
+    }
+    let wide = editor.body.ty(indices).as_tensor()?.clone();
+    let last = wide.dims.len().checked_sub(1)?;
+    let depth = usize::try_from(wide.dims[last]?).ok()?;
+    // The indices have to reach the layer's axis for it to be put among them.
+    if layer.axis > depth || wide.element != Element::si(32) {
+        return None;
+    }
+    edit.remove(id);
+    edit.stand_for(id);
+    let rank = last + 1;
+    let length = [rank as u64];
+    let steps = edit.ints(&length, &vec![1; rank]);
+    let along = edit.ints(&[], &[last as i32]);
+    let columns = |edit: &mut Edit, from: usize, to: usize| {
+        let (mut start, mut end) = (vec![0; rank], vec![i32::MAX; rank]);
+        (start[last], end[last]) = (from as i32, to as i32);
+        let (start, end) = (edit.ints(&length, &start), edit.ints(&length, &end));
+        let mut dims = wide.dims.clone();
+        dims[last] = Some((to - from) as u64);
+        let operands = vec![Source::Old(indices), start, end, steps];
+        edit.op("coreai.slice", operands, Type::tensor(dims, wide.element))
+    };
+    // A column of the layer's number, as long as the indices are.
+    let mut dims = wide.dims.clone();
+    dims[last] = Some(1);
+    let column = Type::tensor(dims, wide.element);
+    let any = columns(edit, 0, 1);
+    let (zero, number) = (edit.ints(&[], &[0]), edit.ints(&[], &[layer.index]));
+    let zeros = edit.op(
+        "coreai.decomposable.broadcasting_mul",
+        vec![any, zero],
+        column.clone(),
+    );
+    let own = edit.op(
+        "coreai.decomposable.broadcasting_add",
+        vec![zeros, number],
+        column,
+    );
+    let mut operands = vec![along];
+    if layer.axis > 0 {
+        operands.push(columns(edit, 0, layer.axis));
+    }
+    operands.push(own);
+    if layer.axis < depth {
+        operands.push(columns(edit, layer.axis, depth));
+    }
+    let mut dims = wide.dims.clone();
+    dims[last] = Some(depth as u64 + 1);
+    let indices = edit.op("coreai.concat", operands, Type::tensor(dims, wide.element));
+    edit.op_with_regions(
+        "coreai.scatter_nd",
+        vec![Source::Old(layer.cache), indices, Source::Old(updates)],
+        ty.clone(),
+        id,
+    );
+    Some(())
 }
 
 /// The axis and position that a constant mask picks: true for one index of one axis, whatever the others.
@@ -149,6 +258,7 @@ fn expanded(
                     _ => None,
                 };
             }
+            "reshape" => return without_unit(editor, value, from, axis).then_some(from),
             _ => return None,
         }
     }
@@ -156,7 +266,8 @@ fn expanded(
 }
 
 /// Whether a value is the layer of the cache, all of it and without its axis.
-fn is_layer(editor: &Editor<'_>, value: ValueId, cache: ValueId, axis: usize, layer: i32) -> bool {
+fn is_layer(editor: &Editor<'_>, value: ValueId, layer: &Layer) -> bool {
+    let &Layer { cache, axis, index } = layer;
     let fits = || {
         let (_, shrink) = editor.source(value)?;
         let taken = *shrink.operands.first()?;
@@ -164,13 +275,17 @@ fn is_layer(editor: &Editor<'_>, value: ValueId, cache: ValueId, axis: usize, la
         let &[from, start, end, step] = slice.operands.as_slice() else {
             return None;
         };
-        if !shrink.is("coreai.shrink_dims") || !slice.is("coreai.slice") || from != cache {
+        if !slice.is("coreai.slice") || from != cache {
             return None;
         }
         let dims = &editor.body.ty(cache).as_tensor()?.dims;
         let rank = dims.len() as i64;
-        let axes = editor.ints(*shrink.operands.get(1)?)?;
-        let only = matches!(axes.as_slice(), [a] if *a == axis as i64 || *a + rank == axis as i64);
+        let only = if shrink.is("coreai.shrink_dims") {
+            let axes = editor.ints(*shrink.operands.get(1)?)?;
+            matches!(axes.as_slice(), [a] if *a == axis as i64 || *a + rank == axis as i64)
+        } else {
+            shrink.is("coreai.reshape") && without_unit(editor, taken, value, axis)
+        };
         let (start, end) = (editor.ints(start)?, editor.ints(end)?);
         let unit = editor.ints(step)?.iter().all(|s| *s == 1);
         if !only || !unit || start.len() != dims.len() || end.len() != dims.len() {
@@ -181,7 +296,7 @@ fn is_layer(editor: &Editor<'_>, value: ValueId, cache: ValueId, axis: usize, la
             if d == axis {
                 let Some(n) = extent else { return false };
                 let wrap = |v: i64| if v < 0 { v + n } else { v.min(n) };
-                wrap(start[d]) == i64::from(layer) && wrap(end[d]) == i64::from(layer) + 1
+                wrap(start[d]) == i64::from(index) && wrap(end[d]) == i64::from(index) + 1
             } else {
                 start[d] == 0 && (end[d] == i64::from(i32::MAX) || Some(end[d]) == extent)
             }
@@ -189,6 +304,21 @@ fn is_layer(editor: &Editor<'_>, value: ValueId, cache: ValueId, axis: usize, la
         all.then_some(())
     };
     fits().is_some()
+}
+
+/// Whether two shapes are the same but for an axis of extent 1 that the second lacks. Of extents that
+/// are not known there may be one, which then is the same by the number of elements.
+fn without_unit(editor: &Editor<'_>, long: ValueId, short: ValueId, axis: usize) -> bool {
+    let dims = |v| Some(editor.body.ty(v).as_tensor()?.dims.clone());
+    let (Some(mut long), Some(short)) = (dims(long), dims(short)) else {
+        return false;
+    };
+    let free = long.iter().filter(|d| d.is_none()).count();
+    if long.get(axis) != Some(&Some(1)) || free > 1 {
+        return false;
+    }
+    long.remove(axis);
+    long == short
 }
 
 /// The vector `bounds` of `rank - 1` integers with `new` put in at `axis`.

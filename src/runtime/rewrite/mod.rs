@@ -8,6 +8,7 @@ mod layer_update;
 mod packed;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::constants::constant;
 use super::tensor::Tensor;
@@ -18,9 +19,13 @@ type Rule = fn(&Editor<'_>, place: usize) -> Option<Edit>;
 
 const RULES: &[Rule] = &[layer_update::rule, packed::rule, grouped::rule];
 
+/// For each op that was put in, the op of the program it stands for: messages name that one.
+pub(super) type Origins = HashMap<OpId, OpId>;
+
 /// The body with every rule applied where it fits.
-pub(super) fn rewrite(body: &Body) -> Cow<'_, Body> {
+pub(super) fn rewrite(body: &Body) -> (Cow<'_, Body>, Origins) {
     let mut body = Cow::Borrowed(body);
+    let mut origins = Origins::new();
     let mut place = 0;
     while let Some(entry) = body.entry() {
         if place >= entry.ops.len() {
@@ -29,11 +34,11 @@ pub(super) fn rewrite(body: &Body) -> Cow<'_, Body> {
         let editor = Editor::new(&body, entry);
         let edit = RULES.iter().find_map(|rule| rule(&editor, place));
         match edit {
-            Some(edit) => place = edit.apply(body.to_mut(), place),
+            Some(edit) => place = edit.apply(body.to_mut(), place, &mut origins),
             None => place += 1,
         }
     }
-    body
+    (body, origins)
 }
 
 /// What a rule looks at.
@@ -48,6 +53,10 @@ pub(super) struct NewOp {
     operands: Vec<Source>,
     ty: Type,
     value: Option<Dense>,
+    /// The op whose regions it takes over.
+    regions: Option<OpId>,
+    /// The op of the program it stands for; the replaced one without.
+    origin: Option<OpId>,
 }
 
 /// An operand of an added op.
@@ -65,6 +74,8 @@ pub(super) struct Edit {
     ops: Vec<NewOp>,
     /// Ops that compute nothing any more.
     dead: Vec<OpId>,
+    /// What ops added from now on stand for.
+    origin: Option<OpId>,
 }
 
 impl<'b> Editor<'b> {
@@ -120,8 +131,30 @@ impl Edit {
             operands,
             ty,
             value: None,
+            regions: None,
+            origin: self.origin,
         });
         Source::New(self.ops.len() - 1)
+    }
+
+    /// Adds an op that takes over the regions of one that computes nothing any more.
+    pub fn op_with_regions(
+        &mut self,
+        name: &'static str,
+        operands: Vec<Source>,
+        ty: Type,
+        from: OpId,
+    ) -> Source {
+        let added = self.op(name, operands, ty);
+        if let Some(op) = self.ops.last_mut() {
+            op.regions = Some(from);
+        }
+        added
+    }
+
+    /// Says which op of the program those that are added from now on stand for.
+    pub fn stand_for(&mut self, op: OpId) {
+        self.origin = Some(op);
     }
 
     /// Adds a constant of 32-bit integers.
@@ -144,6 +177,8 @@ impl Edit {
             operands: Vec::new(),
             ty: value.ty.clone(),
             value: Some(value),
+            regions: None,
+            origin: self.origin,
         });
         Source::New(self.ops.len() - 1)
     }
@@ -154,7 +189,7 @@ impl Edit {
     }
 
     /// Puts the new ops where the old one was; returns the place behind them.
-    fn apply(self, body: &mut Body, place: usize) -> usize {
+    fn apply(self, body: &mut Body, place: usize, origins: &mut Origins) -> usize {
         let Some(entry) = body.region.blocks.first() else {
             return place + 1;
         };
@@ -183,6 +218,17 @@ impl Edit {
             if let Some(value) = new.value {
                 op.attrs.insert("value".into(), Attr::Dense(value));
             }
+            if let Some(from) = new.regions {
+                op.regions = std::mem::take(&mut body.ops[from.0 as usize].regions);
+                for block in op.regions.iter().flat_map(|r| &r.blocks) {
+                    for inner in &block.ops {
+                        body.ops[inner.0 as usize].parent = Some(id);
+                    }
+                }
+            }
+            let stands_for = new.origin.unwrap_or(old);
+            let first = origins.get(&stands_for).copied().unwrap_or(stands_for);
+            origins.insert(id, first);
             results.push(result);
             added.push(id);
             body.ops.push(op);

@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn rewritten(module: &Module) -> Vec<String> {
-        let body = super::super::rewrite(&module.graphs[0].body);
+        let (body, _) = super::super::rewrite(&module.graphs[0].body);
         let names = body.block_ops(body.entry().unwrap());
         names.map(|(_, op)| op.name.to_string()).collect()
     }
