@@ -67,8 +67,12 @@ impl Made {
         self
     }
 
-    pub fn output(mut self, path: &str, shape: &[usize], values: &[f32]) -> Made {
-        self.outputs.push((path.into(), floats(shape, values)));
+    pub fn output(self, path: &str, shape: &[usize], values: &[f32]) -> Made {
+        self.returned(path, floats(shape, values))
+    }
+
+    pub fn returned(mut self, path: &str, raw: Raw) -> Made {
+        self.outputs.push((path.into(), raw));
         self
     }
 

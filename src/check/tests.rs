@@ -222,3 +222,245 @@ fn a_state_whose_recorded_shape_changes_differs_and_nothing_breaks() {
     assert!(!report.parity_holds());
     assert_eq!(report.findings[0].id, "values-differ");
 }
+
+/// The words of a protocol: verdict, sentence, duty and details.
+fn protocol(report: &Report, kind: ProtocolKind) -> (Verdict, &str, &str, Vec<&str>) {
+    let one = report.protocols.iter().find(|p| p.name == kind).unwrap();
+    let details = one.details.iter().map(String::as_str).collect();
+    (
+        one.verdict,
+        &one.found,
+        one.duty.as_deref().unwrap_or(""),
+        details,
+    )
+}
+
+/// The cache of integers; with `all`, every row is summed and not only those up to the newest.
+fn of_integers(all: bool) -> String {
+    let text = CACHE.replace("f32", "si32");
+    match all {
+        true => text.replace("%valid = \"coreai.slice\"(%all, %zeros, %end,", "%far = coreai.constant dense<2147483647> : tensor<2xsi32>\n%valid = \"coreai.slice\"(%all, %zeros, %far,"),
+        false => text,
+    }
+}
+
+fn whole_numbers(shape: &[usize], values: &[i32]) -> super::testing::Raw {
+    let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    super::testing::Raw(
+        "int32",
+        safetensors::tensor::Dtype::I32,
+        shape.to_vec(),
+        bytes,
+    )
+}
+
+fn trace_of_integers() -> Traced {
+    let mut traced = Traced::new("main");
+    let mut rows = [[0i32; 2]; 4];
+    traced.buffer_of("cache", whole_numbers(&[4, 2], rows.as_flattened()));
+    traced.argument("x");
+    traced.argument("y");
+    for at in 0..3 {
+        rows[at] = [at as i32 + 1; 2];
+        let mut made = call("main")
+            .given("x", longs(&[1], &[at as i64]))
+            .given("y", whole_numbers(&[1, 2], &rows[at]))
+            .left("cache", whole_numbers(&[4, 2], rows.as_flattened()));
+        let sum: i32 = rows.iter().map(|r| r[0]).sum();
+        made = made.returned("", whole_numbers(&[1, 2], &[sum; 2]));
+        traced.call(made);
+    }
+    traced
+}
+
+#[test]
+fn integers_in_unwritten_rows_that_reach_an_output_are_told() {
+    let report = checked(
+        &of_integers(true),
+        &trace_of_integers(),
+        &Options::default(),
+    );
+    assert!(report.parity_holds(), "{:#?}", report.findings);
+    let told = report
+        .findings
+        .iter()
+        .find(|f| f.id == "reads-unwritten-rows")
+        .unwrap();
+    assert_eq!(
+        told.message,
+        "poisoned unwritten rows of cache reach sum until 4 rows are written"
+    );
+    let report = checked(
+        &of_integers(false),
+        &trace_of_integers(),
+        &Options::default(),
+    );
+    assert_eq!(
+        protocol(&report, ProtocolKind::Poison),
+        (
+            Verdict::Good,
+            "neither NaN nor garbage in 1 state reaches an output",
+            "nothing: states need not be zeroed",
+            vec![]
+        )
+    );
+}
+
+/// Counts its calls.
+const COUNTER: &str = r#"module {
+  coreai.graph @main(%s: !coreai.handle<tensor<1xsi32>> {coreai.name = "n"}, %x: tensor<1xsi32> {coreai.name = "x"}) -> (!coreai.token {coreai.name = "n"}, tensor<1xsi32> {coreai.name = "y"}) {
+    %one = coreai.constant dense<1> : tensor<1xsi32>
+    %t = "coreai.create_token"() : () -> !coreai.token
+    %old, %t1 = "coreai.read_handle"(%s, %t) : (!coreai.handle<tensor<1xsi32>>, !coreai.token) -> (tensor<1xsi32>, !coreai.token)
+    %new = "coreai.add"(%old, %one) : (tensor<1xsi32>, tensor<1xsi32>) -> tensor<1xsi32>
+    %t2 = "coreai.write_handle"(%s, %new, %t1) : (!coreai.handle<tensor<1xsi32>>, tensor<1xsi32>, !coreai.token) -> !coreai.token
+    %y = "coreai.add"(%new, %x) : (tensor<1xsi32>, tensor<1xsi32>) -> tensor<1xsi32>
+    coreai.output %t2, %y : !coreai.token, tensor<1xsi32>
+  }
+}"#;
+
+fn count_to(last: i32) -> Traced {
+    let mut traced = Traced::new("main");
+    traced.buffer_of("n", whole_numbers(&[1], &[0]));
+    traced.argument("x");
+    for n in 1..=last {
+        traced.call(
+            call("main")
+                .given("x", whole_numbers(&[1], &[10]))
+                .returned("", whole_numbers(&[1], &[n + 10]))
+                .left("n", whole_numbers(&[1], &[n])),
+        );
+    }
+    traced
+}
+
+#[test]
+fn a_counter_is_told_as_one_and_is_no_fault() {
+    let report = checked(COUNTER, &count_to(3), &Options::default());
+    assert_eq!(
+        protocol(&report, ProtocolKind::Poison),
+        (
+            Verdict::Duty,
+            "n must start at 0",
+            "start n at 0",
+            vec!["n: must start at 0: each step goes on from what it holds; another value reaches y at every step"]
+        )
+    );
+    let ids: Vec<&str> = report.findings.iter().map(|f| f.id.as_ref()).collect();
+    assert_eq!(ids, ["no-prefix-reuse"]);
+}
+
+#[test]
+fn an_output_that_no_step_compares_is_told_and_holds_no_parity() {
+    let mut traced = Traced::new("main");
+    traced.buffer("cache", &[4, 2], &[0.0; 8]);
+    traced.argument("x");
+    traced.argument("y");
+    let mut rows = [0f32; 8];
+    rows[..2].fill(1.0);
+    traced.call(
+        call("main")
+            .given("x", longs(&[1], &[0]))
+            .input("y", &[1, 2], &[1.0; 2])
+            .buffer("cache", &[4, 2], &rows),
+    );
+    let report = checked(CACHE, &traced, &Options::default());
+    let told: Vec<_> = report.not_compared.iter().map(|n| &n.port).collect();
+    assert_eq!(told, ["sum"]);
+    let finding = report.findings.iter().find(|f| f.id == "not-compared");
+    assert_eq!(
+        finding.unwrap().message,
+        "output sum is not compared with PyTorch in any step: no value that main returns in PyTorch fits it"
+    );
+}
+
+/// A sum of any extents, all of which the input shares.
+const PLANE: &str = r#"module {
+  coreai.graph @main(%s: !coreai.handle<tensor<?x?xf32>> {coreai.name = "s"}, %x: tensor<?x?xf32> {coreai.name = "x"}) -> (!coreai.token {coreai.name = "s"}, tensor<?x?xf32> {coreai.name = "y"}) {
+    %t = "coreai.create_token"() : () -> !coreai.token
+    %old, %t1 = "coreai.read_handle"(%s, %t) : (!coreai.handle<tensor<?x?xf32>>, !coreai.token) -> (tensor<?x?xf32>, !coreai.token)
+    %new = "coreai.add"(%old, %x) : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+    %t2 = "coreai.write_handle"(%s, %new, %t1) : (!coreai.handle<tensor<?x?xf32>>, tensor<?x?xf32>, !coreai.token) -> !coreai.token
+    coreai.output %t2, %new : !coreai.token, tensor<?x?xf32>
+  }
+}"#;
+
+#[test]
+fn every_dynamic_axis_grows_with_the_inputs_that_share_its_extent() {
+    for shape in [[2usize, 5], [2, 2]] {
+        let n = shape[0] * shape[1];
+        let mut traced = Traced::new("main");
+        traced.buffer("s", &shape, &vec![0.0; n]);
+        traced.argument("x");
+        for step in 1..=2 {
+            let sum = vec![step as f32; n];
+            traced.call(
+                call("main")
+                    .input("x", &shape, &vec![1.0; n])
+                    .output("", &shape, &sum)
+                    .buffer("s", &shape, &sum),
+            );
+        }
+        let report = checked(PLANE, &traced, &Options::default());
+        let (verdict, _, duty, details) = protocol(&report, ProtocolKind::Growth);
+        assert_eq!(
+            (verdict, duty),
+            (
+                Verdict::Good,
+                "when a cache grows, copy its old contents into the new one and zero the rest"
+            )
+        );
+        let both: &[&str] = match shape[0] == shape[1] {
+            // One extent: they may be one symbol, and can move together.
+            true => &[],
+            false => &[
+                "axis 0 of s and axis 0 of x enlarged by 3 rows after step 1, contents copied: 1 step as before",
+                "axis 1 of s and axis 1 of x enlarged by 3 rows after step 1, contents copied: 1 step as before",
+            ],
+        };
+        assert_eq!(details, both);
+    }
+}
+
+/// `x * 2.5` scaled and moved; the cast in between is gone.
+const SCALED: &str = r#"module {
+  coreai.graph @main(%x: tensor<1x4xf32> {coreai.name = "x"}) -> (tensor<1x4xf32> {coreai.name = "y"}) {
+    %a = coreai.constant dense<2.5> : tensor<1x4xf32>
+    %b = coreai.constant dense<0.25> : tensor<1x4xf32>
+    %m = "coreai.mul"(%x, %a) : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<1x4xf32>
+    %n = "coreai.mul"(%m, %b) : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<1x4xf32>
+    %y = "coreai.add"(%n, %b) : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<1x4xf32>
+    coreai.output %y : tensor<1x4xf32>
+  }
+}"#;
+
+#[test]
+fn a_truncation_that_is_scaled_afterwards_is_found_by_trying() {
+    let scaled = |cut: bool| {
+        let mut traced = Traced::new("main");
+        traced.argument("x");
+        for step in 1..=2 {
+            let x: Vec<f32> = [1.0, -1.5, 0.25, 3.75].map(|v| v * step as f32).into();
+            let y = x.iter().map(|v| v * 2.5);
+            let y: Vec<f32> = y
+                .map(|v| if cut { v.trunc() } else { v + 0.1 } * 0.25 + 0.25)
+                .collect();
+            let made = call("main").input("x", &[1, 4], &x);
+            traced.call(made.output("", &[1, 4], &y));
+        }
+        checked(SCALED, &traced, &Options::default())
+    };
+    let report = scaled(true);
+    let ids: Vec<&str> = report.findings.iter().map(|f| f.id.as_ref()).collect();
+    assert_eq!(ids, ["float-int-float"]);
+    assert_eq!(
+        report.findings[0].evidence[1],
+        "with the fraction of the result of coreai.mul (op 2) cut off, the asset gives PyTorch's values in every step"
+    );
+    let ids: Vec<_> = scaled(false)
+        .findings
+        .iter()
+        .map(|f| f.id.clone())
+        .collect();
+    assert_eq!(ids, ["values-differ"]);
+}
