@@ -1,21 +1,23 @@
 //! A decode step writes its row into the caller's state: it never copies the state.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use coreai_audit::ir::text;
 use coreai_audit::runtime::{DType, Model, Tensor};
 
-/// Counts the bytes asked for.
+/// Counts the bytes a thread asks for: other tests may run beside this one.
 struct Counting;
 
-static BYTES: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    static BYTES: Cell<usize> = const { Cell::new(0) };
+}
 
 // SAFETY: every request goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        BYTES.fetch_add(layout.size(), Ordering::Relaxed);
+        BYTES.set(BYTES.get() + layout.size());
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
@@ -74,7 +76,7 @@ fn step(write: &str, capacity: usize) -> usize {
     let mut used = 0;
     for position in 0..3i32 {
         let at = Tensor::from_values(&[1], &[position]).unwrap();
-        let before = BYTES.load(Ordering::Relaxed);
+        let before = BYTES.get();
         let out = function
             .run(
                 &[("x", &at), ("y", &row)],
@@ -82,7 +84,7 @@ fn step(write: &str, capacity: usize) -> usize {
                 &mut [],
             )
             .unwrap_or_else(|e| panic!("{e}"));
-        used = BYTES.load(Ordering::Relaxed) - before;
+        used = BYTES.get() - before;
         let sum = 1.5 * (position + 1) as f32;
         assert_eq!(out[0].1.values::<f32>().unwrap(), [sum; 16]);
     }
@@ -148,7 +150,7 @@ fn layered(mask: &str, capacity: usize) -> (usize, Vec<f32>) {
     for position in 0..3i32 {
         let at = Tensor::from_values(&[1], &[position]).unwrap();
         let row = Tensor::from_values(&[1, 16], &[100.0 + position as f32; 16]).unwrap();
-        let before = BYTES.load(Ordering::Relaxed);
+        let before = BYTES.get();
         function
             .run(
                 &[("x", &at), ("y", &row)],
@@ -156,7 +158,7 @@ fn layered(mask: &str, capacity: usize) -> (usize, Vec<f32>) {
                 &mut [],
             )
             .unwrap_or_else(|e| panic!("{e}"));
-        used = BYTES.load(Ordering::Relaxed) - before;
+        used = BYTES.get() - before;
     }
     (used, cache.values::<f32>().unwrap())
 }
@@ -224,7 +226,7 @@ fn written_by_index(capacity: usize) -> (usize, Vec<f32>) {
     for position in 0..3i32 {
         let at = Tensor::from_values(&[1], &[position]).unwrap();
         let row = Tensor::from_values(&[1, 16], &[100.0 + position as f32; 16]).unwrap();
-        let before = BYTES.load(Ordering::Relaxed);
+        let before = BYTES.get();
         function
             .run(
                 &[("x", &at), ("y", &row)],
@@ -232,7 +234,7 @@ fn written_by_index(capacity: usize) -> (usize, Vec<f32>) {
                 &mut [],
             )
             .unwrap_or_else(|e| panic!("{e}"));
-        used = BYTES.load(Ordering::Relaxed) - before;
+        used = BYTES.get() - before;
     }
     assert_eq!(cache.address(), address, "the caller's own memory");
     (used, cache.values::<f32>().unwrap())
