@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::Path;
 
-use coreai_audit::ir::text;
+use coreai_audit::ir::{text, Module};
 use coreai_audit::runtime::{DType, Model, Tensor};
 
 /// Counts the bytes a thread asks for: other tests may run beside this one.
@@ -139,13 +139,10 @@ const LAYERS: &str = r#"module {
   }
 }"#;
 
-/// Three steps on a cache of two layers; the bytes the last one allocated, and the cache.
-fn layered(mask: &str, capacity: usize) -> (usize, Vec<f32>) {
-    let module = text::parse(&LAYERS.replace("MASK", mask)).unwrap_or_else(|e| panic!("{e}"));
-    let model = Model::from_module(Path::new("cache"), &module).unwrap_or_else(|e| panic!("{e}"));
+/// A row of 100, 101 and 102 is written in three steps; the bytes that the last one allocated.
+fn three_rows(module: &Module, cache: &mut Tensor) -> usize {
+    let model = Model::from_module(Path::new("cache"), module).unwrap_or_else(|e| panic!("{e}"));
     let function = model.function("main").unwrap();
-    let start: Vec<f32> = (0..2 * capacity * 16).map(|i| (i % 7) as f32).collect();
-    let mut cache = Tensor::from_values(&[2, capacity, 16], &start).unwrap();
     let mut used = 0;
     for position in 0..3i32 {
         let at = Tensor::from_values(&[1], &[position]).unwrap();
@@ -154,12 +151,21 @@ fn layered(mask: &str, capacity: usize) -> (usize, Vec<f32>) {
         function
             .run(
                 &[("x", &at), ("y", &row)],
-                &mut [("cache", &mut cache)],
+                &mut [("cache", &mut *cache)],
                 &mut [],
             )
             .unwrap_or_else(|e| panic!("{e}"));
         used = BYTES.get() - before;
     }
+    used
+}
+
+/// Three steps on a cache of two layers; the bytes the last one allocated, and the cache.
+fn layered(mask: &str, capacity: usize) -> (usize, Vec<f32>) {
+    let module = text::parse(&LAYERS.replace("MASK", mask)).unwrap_or_else(|e| panic!("{e}"));
+    let start: Vec<f32> = (0..2 * capacity * 16).map(|i| (i % 7) as f32).collect();
+    let mut cache = Tensor::from_values(&[2, capacity, 16], &start).unwrap();
+    let used = three_rows(&module, &mut cache);
     (used, cache.values::<f32>().unwrap())
 }
 
@@ -218,24 +224,9 @@ fn by_index(capacity: usize) -> String {
 
 fn written_by_index(capacity: usize) -> (usize, Vec<f32>) {
     let module = text::parse(&by_index(capacity)).unwrap_or_else(|e| panic!("{e}"));
-    let model = Model::from_module(Path::new("cache"), &module).unwrap_or_else(|e| panic!("{e}"));
-    let function = model.function("main").unwrap();
     let mut cache = Tensor::zeros(DType::F32, &[2, capacity, 16]).unwrap();
     let address = cache.address();
-    let mut used = 0;
-    for position in 0..3i32 {
-        let at = Tensor::from_values(&[1], &[position]).unwrap();
-        let row = Tensor::from_values(&[1, 16], &[100.0 + position as f32; 16]).unwrap();
-        let before = BYTES.get();
-        function
-            .run(
-                &[("x", &at), ("y", &row)],
-                &mut [("cache", &mut cache)],
-                &mut [],
-            )
-            .unwrap_or_else(|e| panic!("{e}"));
-        used = BYTES.get() - before;
-    }
+    let used = three_rows(&module, &mut cache);
     assert_eq!(cache.address(), address, "the caller's own memory");
     (used, cache.values::<f32>().unwrap())
 }
@@ -271,4 +262,64 @@ fn what_fails_in_a_rewritten_program_is_named_as_it_was_written() {
     let said = error.unwrap_err().to_string();
     let begins = format!("graph main: coreai.scatter_nd (op {index}): ");
     assert!(said.starts_with(&begins), "{said}");
+}
+
+/// A step as a decoder has it: all positions so far are given, and the output goes into a view.
+fn viewed(capacity: usize) -> usize {
+    let text = CACHE
+        .replace("WRITE", SLICE)
+        .replace(
+            "%row: ",
+            "%seen: tensor<?xsi32> {coreai.name = \"seen\"}, %new_rows: tensor<?x16xf32> {coreai.name = \"z\"}, %row: ",
+        )
+        .replace(
+            "{coreai.name = \"sum\"})",
+            "{coreai.name = \"sum\"}, tensor<?x16xf32> {coreai.name = \"twice\"})",
+        )
+        .replace(
+            "coreai.output %t3, %sum : !coreai.token, tensor<1x16xf32>",
+            "%twice = \"coreai.add\"(%new_rows, %new_rows) : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>\n\
+             coreai.output %t3, %sum, %twice : !coreai.token, tensor<1x16xf32>, tensor<?x16xf32>",
+        );
+    let module = text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    let model = Model::from_module(Path::new("cache"), &module).unwrap_or_else(|e| panic!("{e}"));
+    let function = model.function("main").unwrap();
+    let mut cache = Tensor::zeros(DType::F32, &[capacity, 16]).unwrap();
+    let mut step = |position: i32, rows: usize, room: usize| {
+        let at = Tensor::from_values(&[1], &[position]).unwrap();
+        let seen = Tensor::zeros(DType::I32, &[position as usize + rows]).unwrap();
+        let new = Tensor::from_values(&[rows, 16], &vec![2f32; rows * 16]).unwrap();
+        let row = Tensor::from_values(&[1, 16], &[1.5f32; 16]).unwrap();
+        let mut view = Tensor::zeros(DType::F32, &[room, 16]).unwrap();
+        let before = BYTES.get();
+        let ran = function.run(
+            &[("x", &at), ("seen", &seen), ("z", &new), ("y", &row)],
+            &mut [("cache", &mut cache)],
+            &mut [("twice", &mut view)],
+        );
+        let used = BYTES.get() - before;
+        let held = cache.values::<f32>().unwrap();
+        (ran.is_ok(), used, view.values::<f32>().unwrap(), held)
+    };
+    // A prompt of four rows, then one row a step.
+    assert_eq!(step(0, 4, 4).2, [4.0; 64]);
+    let mut used = 0;
+    for position in 4..8 {
+        let (good, bytes, view, _) = step(position, 1, 1);
+        assert!(good);
+        assert_eq!(view, [4.0; 16]);
+        used = bytes;
+    }
+    // A view of another shape is refused with the state as it was.
+    let (good, _, _, held) = step(9, 1, 2);
+    assert!(!good);
+    assert_eq!(held[9 * 16..10 * 16], [0.0; 16]);
+    used
+}
+
+#[test]
+fn a_step_into_a_view_costs_the_same_whatever_the_capacity_and_leaves_the_state_where_it_fails() {
+    let (small, large) = (viewed(64), viewed(1 << 16));
+    assert_eq!(small, large);
+    assert!(small < 32 << 10, "{small} bytes");
 }

@@ -1,6 +1,5 @@
 //! Models and their functions: what a consumer sees.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,30 +50,47 @@ struct Signature {
     seen: Seen,
 }
 
-type Shapes = Vec<Vec<usize>>;
-
-/// What the outputs came to, by the shapes of inputs and states.
+/// Which extents of inputs and states each extent of an output has been equal to in every call so far, by
+/// output and dimension; `None` before the first call.
 #[derive(Default)]
-struct Seen(Mutex<HashMap<Shapes, Shapes>>);
+struct Seen(Mutex<Option<Vec<Vec<Vec<usize>>>>>);
 
 impl Seen {
-    /// More shapes than this are forgotten.
-    const MOST: usize = 64;
-
-    fn fits(&self, given: &Shapes, expected: &[Option<Vec<usize>>]) -> bool {
+    /// Whether the outputs are going to have these shapes as far as earlier calls tell.
+    fn fits(&self, given: &[usize], outputs: &[Port], expected: &[Option<Vec<usize>>]) -> bool {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.get(given).is_some_and(|came| {
-            let mut pairs = came.iter().zip(expected);
-            pairs.all(|(came, wanted)| wanted.as_ref().is_none_or(|w| w == came))
-        })
+        let Some(seen) = seen.as_ref() else {
+            return false;
+        };
+        outputs
+            .iter()
+            .zip(seen)
+            .zip(expected)
+            .all(|((port, like), wanted)| {
+                let Some(wanted) = wanted else {
+                    return true;
+                };
+                let mut extents = port.shape.iter().zip(like).zip(wanted);
+                extents.all(|((declared, like), wanted)| {
+                    declared.is_some()
+                        || (!like.is_empty() && like.iter().all(|i| given[*i] == *wanted))
+                })
+            })
     }
 
-    fn remember(&self, given: Shapes, came: Shapes) {
+    fn learn(&self, given: &[usize], came: &[Tensor]) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.len() >= Seen::MOST {
-            seen.clear();
+        let all = || (0..given.len()).collect::<Vec<_>>();
+        let seen = seen.get_or_insert_with(|| {
+            came.iter()
+                .map(|t| t.shape().iter().map(|_| all()).collect())
+                .collect()
+        });
+        for (like, came) in seen.iter_mut().zip(came) {
+            for (like, extent) in like.iter_mut().zip(came.shape()) {
+                like.retain(|i| given[*i] == *extent);
+            }
         }
-        seen.insert(given, came);
     }
 }
 
@@ -307,9 +323,12 @@ impl Function {
     /// shape. States are updated in place and are never among the results. An output for which a view
     /// is given is written there and not returned; all others are returned in descriptor order.
     ///
-    /// What an output with a dynamic extent comes to is known after the first call with these shapes;
-    /// that call works on copies of the states where such an output has a view, so that a view of
-    /// another shape is refused with the states as they were.
+    /// What an output with a dynamic extent comes to is learned from the calls: which extents of inputs
+    /// and states it is equal to. As long as that does not tell, or a view contradicts it, a call with a
+    /// view for such an output works on copies of the states, so that a view of another shape is refused
+    /// with the states as they were. An extent that depends on values is never told, and such calls always
+    /// copy; where one has only happened to be equal so far, a wrong view is refused after the states
+    /// were written.
     ///
     /// # Errors
     /// A value that is missing, unknown, given twice or of another rank, shape or dtype, before
@@ -396,16 +415,11 @@ impl Function {
                 self.check(PortKind::State, port, states[*i].1)?;
             }
         }
-        let key: Shapes = bound_inputs
-            .iter()
-            .flatten()
-            .map(|i| inputs[*i].1.shape().to_vec())
-            .chain(
-                bound_states
-                    .iter()
-                    .flatten()
-                    .map(|i| states[*i].1.shape().to_vec()),
-            )
+        let inputs_given = bound_inputs.iter().flatten().map(|i| inputs[*i].1);
+        let states_given = bound_states.iter().flatten().map(|i| &*states[*i].1);
+        let given: Vec<usize> = inputs_given
+            .chain(states_given)
+            .flat_map(|t| t.shape().iter().copied())
             .collect();
         // An expected shape that may turn out to be another: the states have to outlast that.
         let open = s
@@ -413,7 +427,7 @@ impl Function {
             .iter()
             .zip(expected)
             .any(|(port, shape)| shape.is_some() && port.shape.iter().any(Option::is_none));
-        let careful = open && !s.seen.fits(&key, expected);
+        let careful = open && !s.seen.fits(&given, &s.outputs, expected);
         // The states' memory moves into the execution and back, so that it can be written in place.
         let empty = Tensor::zeros(DType::U8, &[0]).map_err(|e| self.failed(e.to_string()))?;
         let mut moved = Vec::with_capacity(s.states.len());
@@ -448,9 +462,9 @@ impl Function {
                 *states[*place].1 =
                     value.ok_or_else(|| self.failed("no memory for a state".into()))?;
             }
-            return self.collected(done?, expected, open.then_some(key));
+            return self.collected(done?, expected, open.then_some(&given));
         }
-        let outputs = self.collected(done?, expected, Some(key))?;
+        let outputs = self.collected(done?, expected, Some(&given))?;
         let left: Option<Vec<Tensor>> = left.into_iter().collect();
         let left = left.ok_or_else(|| self.failed("no memory for a state".into()))?;
         for (place, value) in bound_states.iter().flatten().zip(left) {
@@ -459,12 +473,12 @@ impl Function {
         Ok(outputs)
     }
 
-    /// The outputs among the results; with a key, their shapes are remembered under it.
+    /// The outputs among the results; with the extents that were given, theirs are learned from.
     fn collected(
         &self,
         values: Vec<Val>,
         expected: &[Option<Vec<usize>>],
-        key: Option<Shapes>,
+        given: Option<&[usize]>,
     ) -> Result<Vec<Tensor>, RunError> {
         let s = self.signature();
         let mut outputs: Vec<Option<Tensor>> = vec![None; s.outputs.len()];
@@ -477,9 +491,8 @@ impl Function {
         for (port, value) in s.outputs.iter().zip(outputs) {
             all.push(value.ok_or_else(|| self.failed(format!("no value for {}", port.name)))?);
         }
-        if let Some(key) = key {
-            s.seen
-                .remember(key, all.iter().map(|t| t.shape().to_vec()).collect());
+        if let Some(given) = given {
+            s.seen.learn(given, &all);
         }
         for ((port, value), wanted) in s.outputs.iter().zip(&all).zip(expected) {
             if let Some(found) = wanted.as_ref().filter(|w| w.as_slice() != value.shape()) {
