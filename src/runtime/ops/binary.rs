@@ -7,6 +7,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 
 use super::cast::cast;
+use super::dot::{Half, SLICE};
 use super::unary::{compute_type, narrow};
 use super::{broadcast_dims, broadcast_view, Call, Kernel};
 use crate::runtime::error::shape;
@@ -62,6 +63,55 @@ pub(super) fn zip<T: Pod, U: Pod>(
     Ok(out)
 }
 
+/// As [`zip`] for a half format: `f` sees single precision, whole slices are converted at a time.
+fn zip_halves<H: Half>(
+    a: &Tensor,
+    b: &Tensor,
+    dtype: DType,
+    f: impl Fn(f32, f32) -> f32,
+) -> OpResult<Tensor> {
+    let mut out = Tensor::alloc(dtype, a.dims())?;
+    let (xs, ys) = (a.memory::<H>()?, b.memory::<H>()?);
+    let to = out.data_mut::<H>()?;
+    let mut at = 0;
+    let (mut left, mut right) = ([0f32; SLICE], [0f32; SLICE]);
+    rows(a.dims(), [a.strides(), b.strides()], |[i, j], n, steps| {
+        let (i, j) = (a.offset() as isize + i, b.offset() as isize + j);
+        let row = &mut to[at..at + n];
+        at += n;
+        for (block, out) in row.chunks_mut(SLICE).enumerate() {
+            let (left, right) = (&mut left[..out.len()], &mut right[..out.len()]);
+            let start = |at: isize, step: isize| at + (block * SLICE) as isize * step;
+            widen_row(xs, start(i, steps[0]), steps[0], left);
+            widen_row(ys, start(j, steps[1]), steps[1], right);
+            for (x, y) in left.iter_mut().zip(right.iter()) {
+                *x = f(*x, *y);
+            }
+            H::rounded(left, out);
+        }
+    });
+    Ok(out)
+}
+
+/// Reads elements at `at`, `at + step`, … in single precision.
+fn widen_row<H: Half>(from: &[H], at: isize, step: isize, to: &mut [f32]) {
+    let first = at as usize;
+    match step {
+        1 => H::widen(&from[first..first + to.len()], to),
+        0 => {
+            let mut one = [0f32];
+            H::widen(&from[first..first + 1], &mut one);
+            to.fill(one[0]);
+        }
+        _ => {
+            for (k, o) in to.iter_mut().enumerate() {
+                let one = (at + k as isize * step) as usize;
+                H::widen(&from[one..one + 1], std::slice::from_mut(o));
+            }
+        }
+    }
+}
+
 /// The two operands under one shape.
 pub(super) fn operands(call: &mut Call<'_>, broadcast: bool) -> OpResult<(Tensor, Tensor)> {
     let (a, b) = (call.take(0)?, call.take(1)?);
@@ -114,14 +164,8 @@ macro_rules! arithmetic {
                 $(
                     DType::F32 => zip(a, b, dtype, |$x: f32, $y: f32| $f),
                     DType::F64 => zip(a, b, dtype, |$x: f64, $y: f64| $f),
-                    DType::F16 => zip(a, b, dtype, |x: f16, y: f16| {
-                        let ($x, $y) = (x.to_f32(), y.to_f32());
-                        f16::from_f32($f)
-                    }),
-                    DType::BF16 => zip(a, b, dtype, |x: bf16, y: bf16| {
-                        let ($x, $y) = (x.to_f32(), y.to_f32());
-                        bf16::from_f32($f)
-                    }),
+                    DType::F16 => zip_halves::<f16>(a, b, dtype, |$x: f32, $y: f32| $f),
+                    DType::BF16 => zip_halves::<bf16>(a, b, dtype, |$x: f32, $y: f32| $f),
                 )?
                 $(
                     DType::C32 => zip(a, b, dtype, |$x: Complex<f32>, $y: Complex<f32>| $c),
@@ -145,7 +189,7 @@ arithmetic!(bitwise_xor, x, y, int x ^ y, bool x ^ y);
 arithmetic!(float_divide, x, y, float x / y, complex x / y);
 arithmetic!(float_modulo, x, y, float x % y);
 arithmetic!(wide_floor_divide, x, y, float x.floor_divide_(y, x / y));
-arithmetic!(float_pow, x, y, float x.powf(y), complex (x.ln() * y).exp());
+arithmetic!(float_pow, x, y, float x.power_(y), complex (x.ln() * y).exp());
 arithmetic!(int_pow, x, y, int x.pow_(y));
 
 /// Of bfloat16 the quotient is rounded before it is floored.
@@ -165,6 +209,8 @@ trait Floats {
     fn floor_divide_(self, other: Self, quotient: Self) -> Self;
     fn max_(self, other: Self) -> Self;
     fn min_(self, other: Self) -> Self;
+    /// The square, which is what powers mostly are, without the general case.
+    fn power_(self, exponent: Self) -> Self;
 }
 
 macro_rules! extremes {
@@ -182,6 +228,9 @@ macro_rules! extremes {
             }
             fn min_(self, other: $t) -> $t {
                 if self < other || self.is_nan() { self } else { other }
+            }
+            fn power_(self, exponent: $t) -> $t {
+                if exponent == 2.0 { self * self } else { self.powf(exponent) }
             }
         }
     )*};

@@ -4,10 +4,15 @@
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
+/// Elements converted at a time where values go through single precision: small enough for the stack.
+pub(super) const SLICE: usize = 512;
+
 /// A half format that converts by whole slices.
 pub(super) trait Half: bytemuck::Pod + Sync {
     /// The values in single precision; both slices have one length.
     fn widen(from: &[Self], to: &mut [f32]);
+    /// The nearest values, ties to even; both slices have one length.
+    fn rounded(from: &[f32], to: &mut [Self]);
     /// The sum of products of two slices of one length; `scratch` is as long.
     fn dot(a: &[f32], b: &[Self], scratch: &mut [f32]) -> f32;
 }
@@ -15,6 +20,10 @@ pub(super) trait Half: bytemuck::Pod + Sync {
 impl Half for f16 {
     fn widen(from: &[f16], to: &mut [f32]) {
         from.convert_to_f32_slice(to);
+    }
+
+    fn rounded(from: &[f32], to: &mut [f16]) {
+        to.convert_from_f32_slice(from);
     }
 
     fn dot(a: &[f32], b: &[f16], scratch: &mut [f32]) -> f32 {
@@ -31,6 +40,10 @@ impl Half for f16 {
 impl Half for bf16 {
     fn widen(from: &[bf16], to: &mut [f32]) {
         from.convert_to_f32_slice(to);
+    }
+
+    fn rounded(from: &[f32], to: &mut [bf16]) {
+        to.convert_from_f32_slice(from);
     }
 
     fn dot(a: &[f32], b: &[bf16], scratch: &mut [f32]) -> f32 {

@@ -4,6 +4,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 
 use super::cast::cast;
+use super::dot::{Half, SLICE};
 use super::{Call, Kernel};
 use crate::runtime::dtype::Class;
 use crate::runtime::tensor::{OpResult, Tensor};
@@ -49,6 +50,19 @@ pub(super) fn map<T: bytemuck::Pod>(mut t: Tensor, f: impl Fn(T) -> T) -> OpResu
     Ok(t)
 }
 
+/// As [`map`] for a half format: `f` sees single precision, whole slices are converted at a time.
+fn map_halves<H: Half>(mut t: Tensor, f: impl Fn(f32) -> f32) -> OpResult<Tensor> {
+    t.make_unique()?;
+    let mut wide = [0f32; SLICE];
+    for block in t.data_mut::<H>()?.chunks_mut(SLICE) {
+        let wide = &mut wide[..block.len()];
+        H::widen(block, wide);
+        wide.iter_mut().for_each(|v| *v = f(*v));
+        H::rounded(wide, block);
+    }
+    Ok(t)
+}
+
 /// Runs `op` in the computing type of the argument.
 fn widened(call: &mut Call<'_>, op: impl Fn(Tensor) -> OpResult<Tensor>) -> OpResult<Tensor> {
     let t = call.take(0)?;
@@ -70,14 +84,8 @@ macro_rules! float_op {
             widened(call, |t| match t.dtype() {
                 DType::F32 => map(t, |$x: f32| $e),
                 DType::F64 => map(t, |$x: f64| $e),
-                DType::F16 => map(t, |v: f16| {
-                    let $x = v.to_f32();
-                    f16::from_f32($e)
-                }),
-                DType::BF16 => map(t, |v: bf16| {
-                    let $x = v.to_f32();
-                    bf16::from_f32($e)
-                }),
+                DType::F16 => map_halves::<f16>(t, |$x: f32| $e),
+                DType::BF16 => map_halves::<bf16>(t, |$x: f32| $e),
                 $(
                     DType::C32 => map(t, |$x: Complex<f32>| $c),
                     DType::C64 => map(t, |$x: Complex<f64>| $c),
