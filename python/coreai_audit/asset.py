@@ -29,7 +29,7 @@ __all__ = [
     "inspect",
 ]
 
-Path = str | os.PathLike[str]
+Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 #: An extent; ``None`` where dynamic.
 Shape = tuple[int | None, ...]
 
@@ -165,10 +165,10 @@ def inspect(path: Path) -> Asset:
 
     :class:`AuditError` names the file, the byte and what was expected where it cannot be read.
     """
-    document: dict[str, Any] = json.loads(_core.inspect_json(os.fspath(path)))
+    document: dict[str, Any] = json.loads(_core.inspect_json(os.fsdecode(path)))
     metadata: dict[str, Any] = document["metadata"] or {}
     return Asset(
-        path=os.fspath(path),
+        path=os.fsdecode(path),
         contract=Contract(tuple(_function(f) for f in document["functions"])),
         producer=metadata.get("producer"),
         creation_date=metadata.get("creation_date"),
@@ -189,13 +189,13 @@ def inspect(path: Path) -> Asset:
 
 def contract(path: Path) -> Contract:
     """The contract in an asset, a contract file (JSON) or a snapshot."""
-    document: dict[str, Any] = json.loads(_core.contract_json(os.fspath(path)))
+    document: dict[str, Any] = json.loads(_core.contract_json(os.fsdecode(path)))
     return Contract(tuple(_function(f) for f in document["functions"]))
 
 
 def diff(old: Path, new: Path) -> tuple[Change, ...]:
     """What changed between two assets, contract files or snapshots, in any mix; breaking first."""
-    changes: list[dict[str, Any]] = json.loads(_core.diff_json(os.fspath(old), os.fspath(new)))
+    changes: list[dict[str, Any]] = json.loads(_core.diff_json(os.fsdecode(old), os.fsdecode(new)))
     return tuple(_change(c) for c in changes)
 
 

@@ -67,7 +67,7 @@ class Model:
         self.path = path
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, threads: int = 1) -> Model:
+    def load(cls, path: str | bytes | os.PathLike[str] | os.PathLike[bytes], *, threads: int = 1) -> Model:
         """Read the asset in the directory ``path``; large products run on ``threads`` threads.
 
         Raises :class:`~coreai_audit.AuditError` when it cannot be read or uses ops that this runtime
@@ -75,7 +75,7 @@ class Model:
         """
         if threads < 1:
             raise ValueError(f"threads must be at least 1, got {threads}")
-        return cls(_core.Model(os.fspath(path), min(threads, 256)), os.fspath(path))
+        return cls(_core.Model(os.fsdecode(path), min(threads, 256)), os.fsdecode(path))
 
     @property
     def function_names(self) -> tuple[str, ...]:

@@ -103,15 +103,24 @@ fn bundle(path: &Path) -> Result<Option<Bundle>, Error> {
     let Some(object) = metadata::read(path)? else {
         return Ok(None);
     };
-    let text = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_string);
+    let wrong = |key: &str, expected: &str| {
+        let what = format!("key `{key}`: expected {expected}, found another value");
+        Error::not_an_asset(&path.join(metadata::FILE), what)
+    };
+    let text = |key: &str| match object.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(Value::Number(number)) => Ok(Some(number.to_string())),
+        Some(_) => Err(wrong(key, "a string")),
+    };
     let mut components = Vec::new();
-    if let Some(Value::Object(assets)) = object.get("assets") {
+    if let Some(assets) = object.get("assets") {
+        let Value::Object(assets) = assets else {
+            return Err(wrong("assets", "an object of paths by role"));
+        };
         for (role, file) in assets {
             let Some(file) = file.as_str().filter(|f| inside(f)) else {
-                let what = format!(
-                    "key `assets.{role}`: expected a path inside the bundle, found another value"
-                );
-                return Err(Error::not_an_asset(&path.join(metadata::FILE), what));
+                return Err(wrong(&format!("assets.{role}"), "a path inside the bundle"));
             };
             components.push(Component {
                 role: role.clone(),
@@ -140,9 +149,9 @@ fn bundle(path: &Path) -> Result<Option<Bundle>, Error> {
     }
     Ok(Some(Bundle {
         path: path.to_path_buf(),
-        name: text("name"),
-        kind: text("kind"),
-        metadata_version: text("metadata_version"),
+        name: text("name")?,
+        kind: text("kind")?,
+        metadata_version: text("metadata_version")?,
         components,
     }))
 }

@@ -131,7 +131,12 @@ pub(super) fn open_file(path: &Path) -> Result<std::fs::File, Error> {
 pub(super) fn open_file_if_there(path: &Path) -> Result<Option<std::fs::File>, Error> {
     match open_file(path) {
         Ok(file) => Ok(Some(file)),
-        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(Error::Io { source, .. })
+            if source.kind() == std::io::ErrorKind::NotFound
+                && std::fs::symlink_metadata(path).is_err() =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }

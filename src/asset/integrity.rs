@@ -41,8 +41,8 @@ pub enum Integrity {
     },
     /// `main.hash` does not hold 32 bytes.
     Unreadable {
-        /// How many bytes it holds; at most one more than 32 are counted.
-        length: usize,
+        /// How many bytes it holds.
+        length: u64,
         /// SHA-256 of the program.
         #[serde(serialize_with = "as_hex")]
         actual: [u8; 32],
@@ -105,6 +105,7 @@ pub(super) fn check(program: &Path, hash: &Path) -> Result<Integrity, Error> {
     let Some(file) = error::open_file_if_there(hash)? else {
         return Ok(Integrity::Missing { actual });
     };
+    let length = file.metadata().map_or(0, |about| about.len());
     file.take(33)
         .read_to_end(&mut stored)
         .map_err(|e| Error::io(hash, "read", e))?;
@@ -112,7 +113,7 @@ pub(super) fn check(program: &Path, hash: &Path) -> Result<Integrity, Error> {
         Ok(stored) if stored == actual => Integrity::Good { sha256: actual },
         Ok(stored) => Integrity::Mismatch { stored, actual },
         Err(_) => Integrity::Unreadable {
-            length: stored.len(),
+            length: length.max(stored.len() as u64),
             actual,
         },
     })

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::error::{self, Error};
+use super::json::Unique;
 
 /// The metadata file of an asset, and of a bundle of assets.
 pub(super) const FILE: &str = "metadata.json";
@@ -49,8 +50,10 @@ pub(super) fn read(directory: &Path) -> Result<Option<serde_json::Map<String, Va
             format!("expected at most {MAX_BYTES} bytes of JSON, found more"),
         ));
     }
-    match serde_json::from_slice(&text) {
-        Ok(Value::Object(object)) => Ok(Some(object)),
+    // Loaders pass over a byte order mark.
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+    match serde_json::from_slice(text) {
+        Ok(Unique(Value::Object(object))) => Ok(Some(object)),
         Ok(_) => Err(Error::not_an_asset(
             &path,
             "expected a JSON object, found another value",

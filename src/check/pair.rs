@@ -111,8 +111,8 @@ impl<'a> Pair<'a> {
         }
         let mut functions = Vec::new();
         let mut notes = Vec::new();
-        for graph in module.graphs.iter().filter(|g| g.is_function()) {
-            let name = graph.name.0.join("_");
+        let named = module.graphs.iter().zip(module.flat_names());
+        for (graph, name) in named.filter(|(g, _)| g.is_function()) {
             let Some(traced) = traced_as(&name, &model, trace) else {
                 notes.push(format!("function {name} has no call in the trace"));
                 continue;

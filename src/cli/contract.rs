@@ -20,7 +20,7 @@ use std::path::PathBuf;
 #[command(after_long_help = "Examples:\n  \
     coreai-audit contract decoder.aimodel\n  \
     coreai-audit contract --format json decoder.aimodel > decoder.json\n\n\
-    Exit codes: 0 the contract was read; 1 --verify-hash found another hash; 2 it could not be read.")]
+    Exit codes: 0 the contract was read; 1 --verify-hash found another hash, or none to compare with; 2 it could not be read.")]
 pub struct Args {
     /// The asset's directory
     #[arg(value_name = "ASSET")]

@@ -23,7 +23,7 @@ use std::path::PathBuf;
     coreai-audit inspect decoder.aimodel\n  \
     coreai-audit inspect --ops decoder.aimodel\n  \
     coreai-audit inspect --ir decoder.aimodel | less\n  \
-    coreai-audit inspect --format json bundle/ | jq .fingerprint\n\n\
+    coreai-audit inspect --format json decoder.aimodel | jq .fingerprint\n\n\
     Exit codes: 0 inspected; 1 the program is not what its hash says; 2 it could not be read.")]
 pub struct Args {
     /// The directory of an asset, or of a bundle

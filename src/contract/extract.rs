@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::access::Accesses;
 use super::{Contract, Function, Port, Role, State};
-use crate::ir::{AttrDict, Element, Float, Graph, Module, Sign, Type};
-use crate::text::name;
+use crate::ir::{Attr, AttrDict, Element, Float, Graph, Module, Sign, Type};
+use crate::text::{line, name};
 
 /// The name consumers bind by.
 const NAME: &str = "coreai.name";
@@ -78,6 +78,17 @@ pub enum Note {
         /// Position among the graph's arguments or results.
         position: usize,
     },
+    /// The type carries an attribute this tool does not know: how the values are laid out is not judged.
+    UnknownEncoding {
+        /// The function.
+        function: String,
+        /// The list.
+        role: Role,
+        /// The name.
+        name: String,
+        /// The attribute as it is printed.
+        encoding: String,
+    },
     /// A token result that bears the name of no state.
     TokenWithoutState {
         /// The function.
@@ -106,6 +117,7 @@ impl Note {
             | Note::MutationOfOtherName { function, .. }
             | Note::DuplicateName { function, .. }
             | Note::MissingName { function, .. }
+            | Note::UnknownEncoding { function, .. }
             | Note::TokenWithoutState { function, .. }
             | Note::StateWithoutToken { function, .. } => function,
         }
@@ -148,6 +160,18 @@ impl fmt::Display for Note {
                 "the {} at position {position} has no name: the runtime's names and types shift",
                 role.as_str()
             ),
+            Note::UnknownEncoding {
+                role,
+                name: port,
+                encoding,
+                ..
+            } => write!(
+                f,
+                "{} {} has an encoding this tool does not know, {}: it may not be laid out as its type says",
+                role.as_str(),
+                name(port),
+                line(encoding)
+            ),
             Note::TokenWithoutState {
                 position,
                 name: Some(port),
@@ -184,16 +208,20 @@ impl fmt::Display for Note {
 pub fn extract(module: &Module) -> Extracted {
     let mut accesses = Accesses::new(module);
     let mut extracted = Extracted::default();
-    for graph in module.graphs.iter().filter(|g| g.is_function()) {
-        let function = function(graph, &mut accesses, &mut extracted.notes);
+    let named = module.graphs.iter().zip(module.flat_names());
+    for (graph, name) in named.filter(|(g, _)| g.is_function()) {
+        let function = function(graph, name, &mut accesses, &mut extracted.notes);
         extracted.contract.functions.push(function);
     }
     extracted
 }
 
-fn function<'m>(graph: &'m Graph, accesses: &mut Accesses<'m>, notes: &mut Vec<Note>) -> Function {
-    // The runtime joins namespaces with an underscore.
-    let function = graph.name.0.join("_");
+fn function<'m>(
+    graph: &'m Graph,
+    function: String,
+    accesses: &mut Accesses<'m>,
+    notes: &mut Vec<Note>,
+) -> Function {
     let mut result = Function {
         name: function.clone(),
         export: None,
@@ -233,10 +261,22 @@ fn function<'m>(graph: &'m Graph, accesses: &mut Accesses<'m>, notes: &mut Vec<N
         }
         name.to_string()
     };
+    let unknown = |role: Role, name: &str, ty: &Type| {
+        let encoding = ty.as_tensor()?.encoding.as_ref()?;
+        matches!(encoding, Attr::Opaque(text) if text.starts_with("#aicode.unknown")).then(|| {
+            Note::UnknownEncoding {
+                function: function.clone(),
+                role,
+                name: name.to_string(),
+                encoding: encoding.to_string(),
+            }
+        })
+    };
     for (position, arg) in graph.args.iter().enumerate() {
         let mutation = arg.attrs.get(MUTATION).and_then(|a| a.as_str());
         if arg.ty.is_handle() {
             let name = named(Role::State, position, &arg.attrs, notes);
+            notes.extend(unknown(Role::State, &name, &arg.ty));
             let (dtype, shape) = element_and_shape(&arg.ty);
             let access = accesses.of(graph, arg.value);
             let (function, state) = (function.clone(), name.clone());
@@ -266,6 +306,7 @@ fn function<'m>(graph: &'m Graph, accesses: &mut Accesses<'m>, notes: &mut Vec<N
             });
         } else if arg.ty != Type::Token {
             let name = named(Role::Input, position, &arg.attrs, notes);
+            notes.extend(unknown(Role::Input, &name, &arg.ty));
             if let Some(buffer) = mutation {
                 notes.push(Note::MutationWithoutHandle {
                     function: function.clone(),
@@ -296,6 +337,7 @@ fn function<'m>(graph: &'m Graph, accesses: &mut Accesses<'m>, notes: &mut Vec<N
             continue;
         }
         let name = named(Role::Output, position, &outcome.attrs, notes);
+        notes.extend(unknown(Role::Output, &name, &outcome.ty));
         let (dtype, shape) = element_and_shape(&outcome.ty);
         result.outputs.push(Port {
             name,
@@ -320,7 +362,10 @@ fn element_and_shape(ty: &Type) -> (String, Vec<super::Dim>) {
         ),
         _ => match ty.as_tensor() {
             Some(tensor) => (dtype_name(tensor.element), tensor.dims.clone()),
-            None => (ty.to_string(), Vec::new()),
+            None => match ty {
+                Type::Scalar(element) => (dtype_name(*element), Vec::new()),
+                other => (other.to_string(), Vec::new()),
+            },
         },
     }
 }

@@ -1,5 +1,6 @@
 //! Modules, graphs, ops and values.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::attr::{Attr, AttrDict, Composite};
@@ -22,6 +23,34 @@ impl Module {
     /// The graph with this path.
     pub fn graph(&self, name: &SymbolPath) -> Option<&Graph> {
         self.graphs.iter().find(|g| &g.name == name)
+    }
+
+    /// What consumers call each graph: the parts of its name joined. The runtime lifts graphs out of
+    /// their namespaces one after the other; where a name is taken, a number makes it another (`a_b_0`).
+    pub fn flat_names(&self) -> Vec<String> {
+        let top = |g: &&Graph| g.name.0.len() < 2;
+        let mut taken: HashSet<String> = self
+            .graphs
+            .iter()
+            .filter(top)
+            .map(|g| g.name.0.join("_"))
+            .collect();
+        let mut next: HashMap<String, usize> = HashMap::new();
+        let names = self.graphs.iter().map(|graph| {
+            let joined = graph.name.0.join("_");
+            if graph.name.0.len() < 2 || taken.insert(joined.clone()) {
+                return joined;
+            }
+            let number = next.entry(joined.clone()).or_default();
+            loop {
+                let numbered = format!("{joined}_{number}");
+                *number += 1;
+                if taken.insert(numbered.clone()) {
+                    return numbered;
+                }
+            }
+        });
+        names.collect()
     }
 }
 

@@ -54,6 +54,7 @@ pub const IDS: &[&str] = &[
     "token-without-state",
     "training-mode",
     "unexpected-port",
+    "unknown-encoding",
     "unmarked-state",
     "unnamed-port",
     "unused-exception",

@@ -131,8 +131,8 @@ impl Model {
     pub fn from_module(path: &Path, module: &Module) -> Result<Model, LoadError> {
         let mut routines = Vec::with_capacity(module.graphs.len());
         let mut unsupported = Vec::new();
-        for graph in &module.graphs {
-            let name = graph.name.0.join("_");
+        let names = module.flat_names();
+        for (graph, name) in module.graphs.iter().zip(names.clone()) {
             let mut planner = Planner::new(module);
             let plan = planner.graph(graph).map_err(|what| LoadError::Invalid {
                 path: path.into(),
@@ -153,13 +153,14 @@ impl Model {
             });
         }
         let mut functions = Vec::new();
-        for (i, graph) in module.graphs.iter().enumerate() {
+        for (i, (graph, name)) in module.graphs.iter().zip(names).enumerate() {
             if graph.is_function() {
-                let signature = signature(graph, i).map_err(|what| LoadError::Invalid {
-                    path: path.into(),
-                    graph: graph.name.0.join("_"),
-                    what,
-                })?;
+                let signature =
+                    signature(graph, name.clone(), i).map_err(|what| LoadError::Invalid {
+                        path: path.into(),
+                        graph: name,
+                        what,
+                    })?;
                 functions.push(signature);
             }
         }
@@ -239,9 +240,9 @@ fn port(attrs: &AttrDict, ty: &Type, fallback: String) -> Result<Port, String> {
     })
 }
 
-fn signature(graph: &Graph, routine: usize) -> Result<Signature, String> {
+fn signature(graph: &Graph, name: String, routine: usize) -> Result<Signature, String> {
     let mut s = Signature {
-        name: graph.name.0.join("_"),
+        name,
         routine,
         args: Vec::new(),
         results: Vec::new(),

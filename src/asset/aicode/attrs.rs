@@ -153,7 +153,9 @@ impl<'a> Decoder<'a> {
         let mut attrs = AttrDict::new();
         for value in values {
             match self.attr(value)? {
-                Attr::Dict(one) if self.attr_code(value) == Some(code::NAMED) => attrs.extend(one),
+                Attr::Dict(one) if self.attr_code(value) == Some(code::NAMED) => {
+                    merge(c, c.offset(), &mut attrs, one)?;
+                }
                 _ => return Err(c.error("named entries of a composite", "another attribute")),
             }
         }
@@ -164,10 +166,9 @@ impl<'a> Decoder<'a> {
     fn entry(&mut self, c: &mut Cursor<'_>, dict: &mut AttrDict) -> MResult<()> {
         let at = c.offset();
         match self.attr_ref(c)? {
-            Attr::Dict(one) => dict.extend(one),
-            _ => return Err(c.error_at(at, "a named entry", "another attribute")),
+            Attr::Dict(one) => merge(c, at, dict, one),
+            _ => Err(c.error_at(at, "a named entry", "another attribute")),
         }
-        Ok(())
     }
 
     /// An array of named entries as a dictionary.
@@ -178,7 +179,7 @@ impl<'a> Decoder<'a> {
         let mut dict = AttrDict::new();
         for item in list {
             match item {
-                Attr::Dict(one) => dict.extend(one),
+                Attr::Dict(one) => merge(c, c.offset(), &mut dict, one)?,
                 _ => return Err(c.error("a named entry", "another attribute")),
             }
         }
@@ -298,6 +299,21 @@ impl<'a> Decoder<'a> {
         let place = (position.varint().ok()?, position.varint().ok()?);
         Some((self.debug_file(file)?, place.0, place.1))
     }
+}
+
+/// Adds entries to a dictionary, each name once: readers would not agree which of two counts.
+fn merge(c: &Cursor<'_>, at: usize, dict: &mut AttrDict, entries: AttrDict) -> MResult<()> {
+    for (name, value) in entries {
+        if dict.contains_key(&name) {
+            return Err(c.error_at(
+                at,
+                "attributes of different names",
+                format!("two called {name:?}"),
+            ));
+        }
+        dict.insert(name, value);
+    }
+    Ok(())
 }
 
 /// A keyword by its code.

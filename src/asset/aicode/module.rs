@@ -1,5 +1,6 @@
 //! The module level of the dialect: the asset op, namespaces and graphs.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::ops::{Building, Head, OpReader};
@@ -36,7 +37,20 @@ impl<'a> Decoder<'a> {
             ..
         } = reader;
         module.other = other.body;
+        once_each(&module).map_err(|found| {
+            let c = self.container.ir();
+            c.error("graphs of different names", found)
+        })?;
         Ok((module, version))
+    }
+}
+
+/// Refuses graphs that callers or consumers cannot tell apart; the error says which.
+fn once_each(module: &Module) -> Result<(), String> {
+    let mut symbols = HashSet::new();
+    match module.graphs.iter().find(|g| !symbols.insert(&g.name)) {
+        Some(graph) => Err(format!("two called {}", graph.name)),
+        None => Ok(()),
     }
 }
 
@@ -153,12 +167,19 @@ impl<'a> OpReader<'_, 'a> {
                 return Err(c.error_at(head.at, expected, list.len().to_string()));
             }
         }
-        let mut flag = |key: &str| attrs.remove(key) == Some(Attr::Bool(true));
+        let mut flag = |key: &str| match attrs.remove(key) {
+            None => Ok(false),
+            Some(Attr::Bool(set)) => Ok(set),
+            Some(other) => {
+                let expected = format!("the flag `{key}` of a graph as an integer of one bit");
+                Err(c.error_at(head.at, expected, other.to_string()))
+            }
+        };
         let mut graph = Graph {
             name: SymbolPath(self.namespaces.iter().cloned().chain([name]).collect()),
-            private: flag("priv"),
-            no_inline: flag("no_inline"),
-            externalize: flag("externalize"),
+            private: flag("priv")?,
+            no_inline: flag("no_inline")?,
+            externalize: flag("externalize")?,
             ..Graph::default()
         };
         if let Some(Attr::Composite(composite)) = attrs.remove("composite_decl") {
@@ -193,6 +214,16 @@ impl<'a> OpReader<'_, 'a> {
             .eq(signature.inputs.iter())
         {
             return Err(wrong(c, "a body with the arguments of the function type"));
+        }
+        let returned = body.region.blocks[0].ops.last().map(|id| body.op(*id));
+        if let Some(returned) = returned.filter(|op| op.is("coreai.output")) {
+            let types = returned.operands.iter().map(|v| body.ty(*v));
+            if !types.eq(signature.results.iter()) {
+                return Err(wrong(
+                    c,
+                    "a body that returns the results of the function type",
+                ));
+            }
         }
         let args = signature.inputs.iter().cloned().zip(arg_attrs).zip(values);
         graph.args = args

@@ -16,8 +16,12 @@ impl<'a> Decoder<'a> {
             2 | 3 => {
                 let dims = self.per_dimension(c, "extents", |_, c| extent(c))?;
                 let place = c.offset();
-                let Type::Scalar(element) = self.type_ref(c)? else {
-                    return Err(c.error_at(place, "an element type", "another type"));
+                let element = match self.type_ref(c)? {
+                    Type::Scalar(element) => element,
+                    other => {
+                        let found = format!("the type {other}");
+                        return Err(c.error_at(place, "an element type", found));
+                    }
                 };
                 let encoding = if code == 3 {
                     Some(self.attr_ref(c)?)

@@ -12,7 +12,8 @@ const MAX_LISTED: usize = 1000;
 /// The files of an asset.
 #[derive(Debug, Default, Serialize)]
 pub struct Files {
-    /// Size of everything in the directory, in bytes; symbolic links are not followed.
+    /// Size of everything in the directory, in bytes. A part that is a symbolic link counts with what it
+    /// leads to, other links with themselves.
     pub total_bytes: u64,
     /// Size of the program.
     pub program_bytes: u64,
@@ -59,14 +60,17 @@ pub(super) fn list(asset: &Asset) -> Result<Files, Error> {
         let about = entry
             .metadata()
             .map_err(|e| Error::io(&entry.path(), "look at", e))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let part = PARTS.contains(&name.as_str());
         let bytes = if about.is_dir() {
             size_of(&entry.path(), 0)?
+        } else if about.is_symlink() && part {
+            std::fs::metadata(entry.path()).map_or(0, |led_to| led_to.len())
         } else {
             about.len()
         };
         files.total_bytes = files.total_bytes.saturating_add(bytes);
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let role = if PARTS.contains(&name.as_str()) {
+        let role = if part {
             FileRole::Part
         } else {
             FileRole::Extra

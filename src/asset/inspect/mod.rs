@@ -22,6 +22,9 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// The newest dialect revision known: what the writer asks for when saving for OS 27.
 pub const NEWEST_REVISION: i64 = 20_260_409;
 
+/// The only version of the dialect that occurs.
+pub const DIALECT_VERSION: u64 = 2;
+
 /// An inspected asset.
 #[derive(Debug, Serialize)]
 pub struct Inspection {

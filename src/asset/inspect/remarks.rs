@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::{FileRole, Inspection, NEWEST_REVISION};
+use super::{FileRole, Inspection, DIALECT_VERSION, NEWEST_REVISION};
 use crate::asset::Integrity;
 use crate::contract::Note;
 use crate::text::{count, name};
@@ -20,7 +20,7 @@ pub enum Remark {
     /// `main.hash` is no hash.
     HashUnreadable {
         /// Its length in bytes.
-        length: usize,
+        length: u64,
     },
     /// Loaders accept it, but nothing is known of its making.
     MetadataMissing,
@@ -35,6 +35,11 @@ pub enum Remark {
     RevisionUnknown {
         /// The revision.
         revision: i64,
+    },
+    /// Written in another version of the dialect than any known.
+    DialectVersion {
+        /// The version.
+        version: u64,
     },
     /// Inputs marked as mutated buffers that are plain tensors.
     NoStates {
@@ -53,10 +58,12 @@ pub enum Remark {
         /// The file.
         file: String,
     },
-    /// Files that are no part of an asset.
+    /// Files and directories that are no part of an asset.
     ExtraFiles {
         /// How many.
         files: usize,
+        /// The first of them by name.
+        names: Vec<String>,
     },
     /// Sub-byte constants with a byte for each element.
     Unpacked {
@@ -112,6 +119,11 @@ impl fmt::Display for Remark {
                 f,
                 "needs dialect revision {revision}, which is newer than {NEWEST_REVISION}, the newest known here"
             ),
+            Remark::DialectVersion { version } => write!(
+                f,
+                "is written in version {version} of the dialect, and only {DIALECT_VERSION} is known: \
+                 runtimes abort on others, and what is said here may be wrong"
+            ),
             Remark::NoStates { function, inputs } => write!(
                 f,
                 "{}: {} marked as mutated, but plain: made by converter 0.4.0 to 0.4.2 without its \
@@ -123,8 +135,15 @@ impl fmt::Display for Remark {
             Remark::Symlink { file } => {
                 write!(f, "{} is a symbolic link: copies of the asset may miss it", name(file))
             }
-            Remark::ExtraFiles { files } => {
-                write!(f, "{} in the directory that no loader reads", count(*files, "file"))
+            Remark::ExtraFiles { files, names } => {
+                let shown: Vec<_> = names.iter().map(|n| name(n)).collect();
+                let more = if names.len() < *files { ", …" } else { "" };
+                write!(
+                    f,
+                    "{} no loader reads in the directory: {}{more}",
+                    count(*files, "entry"),
+                    shown.join(", ")
+                )
             }
             Remark::Unpacked { constants } => write!(
                 f,
@@ -171,6 +190,11 @@ pub(super) fn about(inspection: &Inspection, notes: Vec<Note>) -> Vec<Remark> {
     {
         remarks.push(Remark::RevisionUnknown { revision });
     }
+    if let Some(version) = inspection.bytecode.dialect_version {
+        if version != DIALECT_VERSION {
+            remarks.push(Remark::DialectVersion { version });
+        }
+    }
     for function in &inspection.functions {
         let plain = |n: &&Note| {
             matches!(n, Note::MutationWithoutHandle { .. })
@@ -208,14 +232,13 @@ pub(super) fn about(inspection: &Inspection, notes: Vec<Note>) -> Vec<Remark> {
             file: entry.name.clone(),
         });
     }
-    let extra = inspection
-        .files
-        .entries
-        .iter()
-        .filter(|e| e.role == FileRole::Extra)
-        .count();
-    if extra > 0 {
-        remarks.push(Remark::ExtraFiles { files: extra });
+    let entries = inspection.files.entries.iter();
+    let extra: Vec<_> = entries.filter(|e| e.role == FileRole::Extra).collect();
+    if !extra.is_empty() {
+        remarks.push(Remark::ExtraFiles {
+            files: extra.len(),
+            names: extra.iter().take(5).map(|e| e.name.clone()).collect(),
+        });
     }
     if inspection.debug.absolute_paths > 0 {
         remarks.push(Remark::AbsolutePaths {

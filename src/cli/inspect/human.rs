@@ -341,6 +341,9 @@ pub(super) fn bundle(
 
 /// `20260317` → `2026-03-17`.
 fn day(date: i64) -> String {
+    if !(1..=12).contains(&(date / 100 % 100)) || !(1..=31).contains(&(date % 100)) {
+        return format!("revision {date}");
+    }
     format!(
         "{}-{:02}-{:02}",
         date / 10_000,
@@ -363,7 +366,7 @@ fn date(stamp: &str) -> String {
         digits(9..15),
         stamp.get(15..),
     ) {
-        (16, Some("T"), Some(d), Some(t), Some("Z")) => format!(
+        (16, Some("T"), Some(d), Some(t), Some("Z")) if in_calendar(d, t) => format!(
             "{}-{}-{} {}:{}:{} UTC",
             &d[..4],
             &d[4..6],
@@ -374,6 +377,19 @@ fn date(stamp: &str) -> String {
         ),
         _ => line(stamp).into_owned(),
     }
+}
+
+/// Whether month and day, and hour, minute and second, are among those there are.
+fn in_calendar(date: &str, time: &str) -> bool {
+    let within = |text: &str, from: u8, to: u8| {
+        text.parse()
+            .is_ok_and(|value: u8| (from..=to).contains(&value))
+    };
+    within(&date[4..6], 1, 12)
+        && within(&date[6..], 1, 31)
+        && within(&time[..2], 0, 23)
+        && within(&time[2..4], 0, 59)
+        && within(&time[4..], 0, 60)
 }
 
 /// `236 kB`: three digits and a decimal unit.
@@ -417,7 +433,9 @@ mod tests {
     fn dates_are_shown_as_dates_and_junk_as_it_is() {
         assert_eq!(date("20261129T191430Z"), "2026-11-29 19:14:30 UTC");
         assert_eq!(date("yesterday"), "yesterday");
+        assert_eq!(date("20269999T999999Z"), "20269999T999999Z");
         assert_eq!(date("2026112ÄT191430Z"), "2026112ÄT191430Z");
         assert_eq!(day(20_260_317), "2026-03-17");
+        assert_eq!(day(0), "revision 0");
     }
 }

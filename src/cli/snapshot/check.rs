@@ -69,10 +69,8 @@ impl Row {
     fn of(store: &Store, entry: &Entry) -> Result<Row, SnapshotError> {
         let model = &entry.model;
         let (state, changes) = match store.load_pending(model)? {
-            None => {
-                store.load(model)?;
-                (State::Accepted, vec![])
-            }
+            None if store.load(model)?.is_none() && entry.pending => (State::New, vec![]),
+            None => (State::Accepted, vec![]),
             Some(pending) => match store.check(model, &pending.contract)? {
                 Status::New => (State::New, vec![]),
                 Status::Same => (State::PendingSame, vec![]),
@@ -102,7 +100,7 @@ impl Row {
             State::PendingSame => "pending, but equal to the accepted contract".to_owned(),
         };
         let orphaned = if self.orphaned {
-            "; orphaned: not in the manifest"
+            "; orphaned: no model has this snapshot"
         } else {
             ""
         };
@@ -166,7 +164,8 @@ fn show(context: &mut Context<'_>, folder: &Folder, rows: &[Row]) -> Result<(), 
     if rows.iter().any(|row| row.orphaned) {
         writeln!(
             context.err,
-            "orphaned snapshots pin nothing: delete them, or list their models"
+            "orphaned snapshots pin nothing: delete them, or list their models in the manifest (a model's \
+             file has `_` for what a file name should not have)"
         )?;
     }
     Ok(())

@@ -36,6 +36,12 @@ pub fn finding_of(note: &Note) -> Finding {
             None,
             "give names in the recipe",
         ),
+        Note::UnknownEncoding { name, .. } => (
+            "unknown-encoding",
+            Severity::Warning,
+            Some(name.clone()),
+            "update this tool, or tell its makers which producer wrote the asset",
+        ),
         Note::TokenWithoutState { name, .. } => (
             "token-without-state",
             Severity::Error,

@@ -37,9 +37,14 @@ pub(super) fn file_stem(model: &str) -> Result<String, SnapshotError> {
 /// either.
 pub(super) fn same_file(a: &str, b: &str) -> bool {
     match (file_stem(a), file_stem(b)) {
-        (Ok(a), Ok(b)) => a.to_lowercase() == b.to_lowercase(),
+        (Ok(a), Ok(b)) => same_stem(&a, &b),
         _ => false,
     }
+}
+
+/// Whether two file names are one on a file system that does not tell upper from lower case.
+pub(super) fn same_stem(a: &str, b: &str) -> bool {
+    a.to_lowercase() == b.to_lowercase()
 }
 
 #[cfg(test)]

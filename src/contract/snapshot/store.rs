@@ -1,6 +1,6 @@
 //! The folder of snapshots.
 
-use super::names::{file_stem, same_file};
+use super::names::{file_stem, same_file, same_stem};
 use super::{Snapshot, SnapshotError};
 use crate::contract::{diff, file, Change, Contract};
 use crate::files::write_atomically;
@@ -38,7 +38,8 @@ pub struct Entry {
     pub accepted: bool,
     /// There is a contract to review.
     pub pending: bool,
-    /// No known model has this name; `false` where the models are not known.
+    /// No known model has this name, which is not told where the models are not known; or the file's name
+    /// is one that no model's snapshot has.
     pub orphaned: bool,
 }
 
@@ -98,7 +99,7 @@ impl Store {
 
     fn read(&self, model: &str, kind: Kind) -> Result<Option<Snapshot>, SnapshotError> {
         let path = self.path(model, kind)?;
-        let text = match file::read_text(&path) {
+        let text = match regular(&path) {
             Ok(text) => text,
             Err(file::FileError::Read { source, .. })
                 if source.kind() == io::ErrorKind::NotFound =>
@@ -224,11 +225,17 @@ impl Store {
                 _ => continue,
             };
             let model = models.get(&stem.to_lowercase());
-            let entry = entries.entry(stem.to_owned()).or_insert_with(|| Entry {
-                model: model.map_or_else(|| self.model_of(stem, &name), |m| (*m).to_owned()),
-                accepted: false,
-                pending: false,
-                orphaned: known.is_some() && model.is_none(),
+            let entry = entries.entry(stem.to_owned()).or_insert_with(|| {
+                let model = model.map_or_else(|| self.model_of(stem, &name), |m| (*m).to_owned());
+                let unknown = known.is_some() && !models.contains_key(&stem.to_lowercase());
+                // Whoever looks for the model's snapshot looks elsewhere.
+                let misnamed = !file_stem(&model).is_ok_and(|own| same_stem(&own, stem));
+                Entry {
+                    orphaned: unknown || misnamed,
+                    model,
+                    accepted: false,
+                    pending: false,
+                }
             });
             match kind {
                 Kind::Accepted => entry.accepted = true,
@@ -242,7 +249,7 @@ impl Store {
     /// this file (`in/out` to `in_out.snap`), else what the file name says. A file that cannot be read
     /// still has a name.
     fn model_of(&self, stem: &str, file: &str) -> String {
-        let text = file::read_text(&self.dir.join(file)).ok();
+        let text = regular(&self.dir.join(file)).ok();
         let snapshot = text.and_then(|text| Snapshot::parse(&text, file).ok());
         let owner = snapshot.and_then(|snapshot| snapshot.model);
         owner
@@ -304,6 +311,17 @@ impl Store {
         };
         fs::create_dir_all(&self.dir).map_err(failed)?;
         write_atomically(path, snapshot.to_text().as_bytes()).map_err(failed)
+    }
+}
+
+/// The text of a file of the folder. A pipe would wait for its other end, so it is not opened.
+fn regular(path: &Path) -> Result<String, file::FileError> {
+    match fs::metadata(path) {
+        Ok(about) if !about.is_file() && !about.is_dir() => Err(file::FileError::Read {
+            path: path.to_owned(),
+            source: io::Error::other("it is no regular file"),
+        }),
+        _ => file::read_text(path),
     }
 }
 
