@@ -244,6 +244,48 @@ fn without_a_manifest_nothing_is_orphaned() {
 }
 
 #[test]
+fn a_snapshot_under_a_name_no_model_has_is_told() {
+    let project = Project::new();
+    fs::remove_file(project.path("coreai-audit.toml")).unwrap();
+    project.pending("my model", &decoder());
+    assert_eq!(project.run(&["snapshot", "check"]).code, 1);
+    // A copy under the model's name, which is not its file's.
+    let folder = project.path("snapshots");
+    fs::rename(
+        folder.join("my_model.snap.new"),
+        folder.join("my model.snap.new"),
+    )
+    .unwrap();
+    let said = project.run(&["snapshot", "check"]);
+    assert_eq!(
+        (said.code, said.out.as_str()),
+        (
+            1,
+            "\"my model\"  new, waits for review; orphaned: no model has this snapshot\n"
+        )
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_among_the_snapshots_is_refused_and_not_waited_for() {
+    let project = Project::new();
+    fs::create_dir_all(project.path("snapshots")).unwrap();
+    let pipe = project.path("snapshots").join("pipe.snap.new");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    for command in ["check", "list"] {
+        let said = project.run(&["snapshot", command]);
+        assert_eq!(said.code, 2);
+        assert!(
+            said.err.contains("pipe.snap.new: cannot be read"),
+            "{}",
+            said.err
+        );
+    }
+}
+
+#[test]
 fn a_manifest_speaks_for_its_own_folder_only() {
     let project = Project::new();
     fs::create_dir(project.path("elsewhere")).unwrap();

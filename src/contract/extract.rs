@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::access::Accesses;
 use super::{Contract, Function, Port, Role, State};
-use crate::ir::{Attr, AttrDict, Element, Float, Graph, Module, Sign, Type};
+use crate::ir::{unnamed, Attr, AttrDict, Element, Float, Graph, Module, Sign, Type};
 use crate::text::{line, name};
 
 /// The name consumers bind by.
@@ -69,7 +69,7 @@ pub enum Note {
         name: String,
     },
     /// An entry without a name. The runtime leaves it out of its list of names, so that names and
-    /// types behind it no longer belong together. The contract calls it `argN` or `resultN`.
+    /// types behind it no longer belong together. The contract calls it `%argN` or `%resultN`.
     MissingName {
         /// The function.
         function: String,
@@ -248,7 +248,7 @@ fn function<'m>(
             } else {
                 "arg"
             };
-            return format!("{word}{position}");
+            return unnamed(word, position);
         };
         let count = seen.entry((role, name.to_string())).or_default();
         *count += 1;

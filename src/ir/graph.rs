@@ -87,6 +87,12 @@ impl Graph {
     }
 }
 
+/// What an argument (`arg`) or result (`result`) without a name is called by its position: as no converter
+/// calls anything, so that it is not taken for a name.
+pub fn unnamed(what: &str, position: usize) -> String {
+    format!("%{what}{position}")
+}
+
 /// An argument of a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arg {

@@ -21,7 +21,8 @@ pub use attr::{
 };
 pub use compare::{compare, Difference};
 pub use graph::{
-    Arg, Block, Body, Graph, Location, Module, Op, OpId, Outcome, Region, Value, ValueDef, ValueId,
+    unnamed, Arg, Block, Body, Graph, Location, Module, Op, OpId, Outcome, Region, Value, ValueDef,
+    ValueId,
 };
 pub use positional::{positional_axis, How, Positional};
 pub use print::PrintOptions;

@@ -10,7 +10,7 @@ use super::plan::{declared, Planner};
 use super::tensor::Tensor;
 use super::{DType, LoadError, RunError, UnsupportedOp};
 use crate::asset;
-use crate::ir::{AttrDict, Graph, Module, Type};
+use crate::ir::{unnamed, AttrDict, Graph, Module, Type};
 
 /// A value a function takes or gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -256,7 +256,7 @@ fn signature(graph: &Graph, name: String, routine: usize) -> Result<Signature, S
             s.args.push(Arg::Token);
             continue;
         }
-        let port = port(&arg.attrs, &arg.ty, format!("arg{i}"))?;
+        let port = port(&arg.attrs, &arg.ty, unnamed("arg", i))?;
         if arg.ty.is_handle() {
             s.args.push(Arg::State(s.states.len()));
             s.states.push(port);
@@ -272,7 +272,7 @@ fn signature(graph: &Graph, name: String, routine: usize) -> Result<Signature, S
         }
         s.results.push(Some(s.outputs.len()));
         s.outputs
-            .push(port(&result.attrs, &result.ty, format!("result{i}"))?);
+            .push(port(&result.attrs, &result.ty, unnamed("result", i))?);
     }
     Ok(s)
 }

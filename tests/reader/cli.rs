@@ -219,6 +219,73 @@ fn links_extra_files_and_odd_metadata_are_told() {
 }
 
 #[test]
+fn metadata_is_read_as_loaders_do_and_each_key_once() {
+    let root = assets("assets.tar.zst");
+    let metadata = root.path().join("doc_kvcache.aimodel/metadata.json");
+    let inspect = |text: &[u8]| {
+        std::fs::write(&metadata, text).expect("written");
+        run(root.path(), &["inspect", "--quick", "doc_kvcache.aimodel"])
+    };
+    let (code, out, _) =
+        inspect(b"\xef\xbb\xbf{\"assetVersion\": \"2.0\", \"producer\": \"behind a mark\"}");
+    assert_eq!(code, 0);
+    assert!(out.contains("behind a mark"), "{out}");
+    for text in [
+        r#"{"assetVersion": "1.0", "assetVersion": "2.0"}"#,
+        r#"{"assetVersion": "2.0", "creatorDefinedMetadata": {"a": 1, "a": 2}}"#,
+    ] {
+        let (code, _, err) = inspect(text.as_bytes());
+        assert_eq!(code, 2);
+        assert!(err.contains("occurs twice"), "{err}");
+    }
+    let bundle = root.path().join("bundle");
+    std::fs::create_dir(&bundle).expect("made");
+    std::fs::write(bundle.join("metadata.json"), r#"{"assets": ["main"]}"#).expect("written");
+    let (code, _, err) = run(root.path(), &["inspect", "bundle"]);
+    assert_eq!(code, 2);
+    assert_eq!(
+        err,
+        "error: bundle/metadata.json: key `assets`: expected an object of paths by role, found another value\n"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_nowhere_is_no_missing_part() {
+    let root = assets("assets.tar.zst");
+    let asset = root.path().join("doc_kvcache.aimodel");
+    for part in ["main.hash", "metadata.json"] {
+        let away = root.path().join("away");
+        std::fs::rename(asset.join(part), &away).expect("moved");
+        std::os::unix::fs::symlink("gone", asset.join(part)).expect("linked");
+        let (code, _, err) = run(root.path(), &["inspect", "doc_kvcache.aimodel"]);
+        assert_eq!(code, 2);
+        assert!(
+            err.starts_with(&format!("error: doc_kvcache.aimodel/{part}: cannot open: ")),
+            "{err}"
+        );
+        std::fs::remove_file(asset.join(part)).expect("removed");
+        std::fs::rename(&away, asset.join(part)).expect("moved back");
+    }
+}
+
+#[test]
+fn the_length_of_what_is_no_hash_is_its_own() {
+    let root = assets("assets.tar.zst");
+    std::fs::write(
+        root.path().join("doc_kvcache.aimodel/main.hash"),
+        "a".repeat(64),
+    )
+    .expect("written");
+    let (code, out, _) = run(root.path(), &["inspect", "doc_kvcache.aimodel"]);
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("main.hash holds 64 bytes instead of the 32 of a hash"),
+        "{out}"
+    );
+}
+
+#[test]
 fn assets_contracts_and_snapshots_are_compared_in_any_mix() {
     let root = assets("conversions.tar.zst");
     let same = good(

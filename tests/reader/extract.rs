@@ -260,10 +260,10 @@ fn contradictions_between_names_marks_and_types_are_told() {
         [
             ("cache", "float32", &[Some(2)][..]),
             ("cache", "int8", &[None][..]),
-            ("arg4", "bool", &[][..])
+            ("%arg4", "bool", &[][..])
         ]
     );
-    assert_eq!(main.outputs[1].name, "result3");
+    assert_eq!(main.outputs[1].name, "%result3");
     // The runtime joins namespaces and names with an underscore.
     assert_eq!(extracted.contract.functions[1].name, "inner_f");
 }

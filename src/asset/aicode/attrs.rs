@@ -259,6 +259,9 @@ impl<'a> Decoder<'a> {
     /// The path in a debug file attribute, where it names a file; `None` for other attributes, and where
     /// the paths so far are longer than the file can mean.
     pub(crate) fn debug_file(&mut self, index: usize) -> Option<Arc<str>> {
+        if self.attr_code(index) != Some(code::DEBUG_FILE) {
+            return None;
+        }
         if let Some(known) = self.files.get(&index) {
             return known.clone();
         }

@@ -41,6 +41,8 @@ pub enum Remark {
         /// The version.
         version: u64,
     },
+    /// There is no entry point.
+    NoFunctions,
     /// Inputs marked as mutated buffers that are plain tensors.
     NoStates {
         /// The function.
@@ -124,6 +126,7 @@ impl fmt::Display for Remark {
                 "is written in version {version} of the dialect, and only {DIALECT_VERSION} is known: \
                  runtimes abort on others, and what is said here may be wrong"
             ),
+            Remark::NoFunctions => f.write_str("there is no entry point: nothing in it can be called"),
             Remark::NoStates { function, inputs } => write!(
                 f,
                 "{}: {} marked as mutated, but plain: made by converter 0.4.0 to 0.4.2 without its \
@@ -194,6 +197,9 @@ pub(super) fn about(inspection: &Inspection, notes: Vec<Note>) -> Vec<Remark> {
         if version != DIALECT_VERSION {
             remarks.push(Remark::DialectVersion { version });
         }
+    }
+    if inspection.functions.is_empty() {
+        remarks.push(Remark::NoFunctions);
     }
     for function in &inspection.functions {
         let plain = |n: &&Note| {

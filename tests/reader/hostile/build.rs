@@ -75,6 +75,31 @@ impl File {
     /// One graph `main` without arguments whose body is `ops`, of which there are `count`, defining
     /// `values` values.
     pub fn minimal(count: u64, values: u64, ops: &[u8]) -> File {
+        let body = [varint(1), varint(values), varint(count << 1), ops.to_vec()].concat();
+        File::of_graphs(&[body])
+    }
+
+    /// One graph `main` with one argument, of type [`ty::TENSOR`], that returns nothing; the attributes of
+    /// its arguments are those of attribute `list`.
+    pub fn with_argument(list: u64) -> File {
+        let args = [varint(1), varint(ty::TENSOR << 1), vec![0]].concat();
+        let body = [
+            varint(1),
+            varint(1),
+            varint(1 << 1 | 1),
+            args,
+            File::output(),
+        ]
+        .concat();
+        let mut file = File::of_graphs(&[body]);
+        file.properties[0][0] = varint(list)[0];
+        file.types[ty::FUNCTION as usize] =
+            [varint(30), varint(0), self::list(&[ty::TENSOR])].concat();
+        file
+    }
+
+    /// Graphs `main` with these bodies.
+    pub fn of_graphs(bodies: &[Vec<u8>]) -> File {
         let text = |s: &str| s.as_bytes().to_vec();
         let strings = [
             "aicode",
@@ -98,17 +123,24 @@ impl File {
             attr::EMPTY,
             attr::EMPTY,
         ]);
-        let body = [varint(1), varint(values), varint(count << 1), ops.to_vec()].concat();
-        let graph = [
-            varint(op::GRAPH),
-            vec![0x50],
-            varint(attr::LOCATION),
+        let graph = |body: &Vec<u8>| {
+            [
+                varint(op::GRAPH),
+                vec![0x50],
+                varint(attr::LOCATION),
+                varint(0),
+                varint(1 << 1 | 1),
+                section(4, body),
+            ]
+            .concat()
+        };
+        let graphs = [
+            varint(1),
             varint(0),
-            varint(1 << 1 | 1),
-            section(4, &body),
+            varint((bodies.len() as u64) << 1),
+            bodies.iter().flat_map(graph).collect(),
         ]
         .concat();
-        let graphs = [varint(1), varint(0), varint(1 << 1), graph].concat();
         let asset = [
             varint(op::ASSET),
             vec![0x10],

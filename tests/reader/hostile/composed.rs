@@ -520,3 +520,73 @@ fn a_tensor_has_few_dimensions() {
         .to_string()
         .contains("expected at most 64 extents"));
 }
+
+#[test]
+fn two_attributes_of_one_name_are_refused() {
+    // Strings 9 and 10 are the name as stored and as printed; the argument has two of these entries.
+    let entry = |name: u64| [varint(9), varint(name), list(&[attr::NAME])].concat();
+    let file = |names: &[u64]| {
+        let mut file = File::with_argument(5);
+        file.strings.push(b"aicode.name".to_vec());
+        file.strings.push(b"coreai.name".to_vec());
+        let entries: Vec<u64> = (0..names.len() as u64).map(|i| 7 + i).collect();
+        file.attributes.push([varint(5), list(&[6])].concat());
+        file.attributes.push([varint(5), list(&entries)].concat());
+        file.attributes.extend(names.iter().map(|n| entry(*n)));
+        file
+    };
+    let program = use_all(&file(&[9]).bytes()).expect("a program");
+    assert!(program
+        .module
+        .to_string()
+        .contains("coreai.name = \"main\""));
+    for names in [[9, 9], [9, 10], [10, 10]] {
+        let error = refused(&file(&names));
+        assert!(
+            error.contains(
+                "expected attributes of different names, found two called \"coreai.name\""
+            ),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn flags_of_a_graph_have_one_bit() {
+    for (width, one) in [(8, vec![1]), (16, signed(1)), (64, signed(1))] {
+        let mut file = graph();
+        file.attributes[attr::FALSE as usize] = [varint(2), varint(width), vec![0], one].concat();
+        let error = refused(&file);
+        assert!(error.contains("as an integer of one bit"), "{error}");
+    }
+}
+
+#[test]
+fn a_body_returns_the_results_of_its_signature() {
+    let mut file = graph();
+    file.types[ty::FUNCTION as usize] = [varint(30), list(&[ty::TENSOR]), list(&[])].concat();
+    let error = refused(&file);
+    assert!(
+        error.contains("expected a body that returns the results of the function type"),
+        "{error}"
+    );
+}
+
+#[test]
+fn graphs_of_one_name_are_refused() {
+    let body = [varint(1), varint(0), varint(1 << 1), File::output()].concat();
+    let error = refused(&File::of_graphs(&[body.clone(), body]));
+    assert!(
+        error.contains("expected graphs of different names, found two called main"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_unknown_element_type_is_named() {
+    let mut file = graph();
+    file.types[ty::F32 as usize] = [varint(99), vec![7]].concat();
+    file.types[ty::FUNCTION as usize] = [varint(30), list(&[]), list(&[ty::TENSOR])].concat();
+    let error = refused(&file);
+    assert!(error.contains("!aicode.unknown<99, \"07\">"), "{error}");
+}
