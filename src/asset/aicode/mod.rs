@@ -29,8 +29,8 @@ pub(crate) struct Decoder<'a> {
     owner: Owner,
     /// Whether to say where the data of resources is.
     weights: bool,
-    types: Vec<Slot<Type>>,
-    attributes: Vec<Slot<Attr>>,
+    types: Table<Type>,
+    attributes: Table<Attr>,
     /// Constants and files that several ops share, by attribute.
     constants: HashMap<(usize, Type), Payload>,
     files: HashMap<usize, Option<Arc<str>>>,
@@ -41,21 +41,33 @@ pub(crate) struct Decoder<'a> {
     budget: usize,
 }
 
-/// What is known of an attribute or type.
-#[derive(Clone)]
-enum Slot<T> {
-    Unread,
-    /// Being read further up: met again, it refers to itself.
-    Open,
-    /// The value, and the number of parts it has.
-    Read(T, usize),
+/// What is known of the attributes or types of a file. Most of them are never asked for, so that an entry
+/// costs four bytes, which the system hands out as zeros, until it is read.
+struct Table<T> {
+    /// [`UNREAD`], [`OPEN`], or behind these the place among the values.
+    entries: Vec<u32>,
+    /// Values, and the number of parts each has.
+    values: Vec<(T, usize)>,
+}
+
+const UNREAD: u32 = 0;
+/// Being read further up: met again, it refers to itself.
+const OPEN: u32 = 1;
+
+impl<T> Table<T> {
+    fn new(count: usize) -> Table<T> {
+        Table {
+            entries: vec![UNREAD; count],
+            values: Vec::new(),
+        }
+    }
 }
 
 impl<'a> Decoder<'a> {
     pub(crate) fn new(container: &'a Container<'a>, owner: Owner, weights: bool) -> Decoder<'a> {
         Decoder {
-            types: vec![Slot::Unread; container.types.len()],
-            attributes: vec![Slot::Unread; container.attributes.len()],
+            types: Table::new(container.types.len()),
+            attributes: Table::new(container.attributes.len()),
             constants: HashMap::new(),
             files: HashMap::new(),
             keys: HashMap::new(),
@@ -74,13 +86,13 @@ impl<'a> Decoder<'a> {
 
     /// A reference to an attribute.
     pub(crate) fn attr_ref(&mut self, c: &mut Cursor<'_>) -> MResult<Attr> {
-        let index = c.index(self.attributes.len(), "an attribute number")?;
+        let index = c.index(self.attributes.entries.len(), "an attribute number")?;
         self.attr(index)
     }
 
     /// A reference to a type.
     pub(crate) fn type_ref(&mut self, c: &mut Cursor<'_>) -> MResult<Type> {
-        let index = c.index(self.types.len(), "a type number")?;
+        let index = c.index(self.types.entries.len(), "a type number")?;
         self.ty(index)
     }
 
@@ -108,24 +120,25 @@ impl<'a> Decoder<'a> {
         &mut self,
         index: usize,
         entry: Entry,
-        table: fn(&mut Self) -> &mut Vec<Slot<T>>,
+        table: fn(&mut Self) -> &mut Table<T>,
         decode: fn(&mut Self, &mut Cursor<'a>) -> MResult<T>,
     ) -> MResult<T> {
-        let slot = &mut table(self)[index];
-        match std::mem::replace(slot, Slot::Open) {
-            Slot::Read(value, weight) => {
-                *slot = Slot::Read(value.clone(), weight);
-                self.spend(weight, &self.container.body(entry))?;
-                return Ok(value);
-            }
-            Slot::Open => {
+        let known = table(self);
+        match known.entries[index] {
+            UNREAD => known.entries[index] = OPEN,
+            OPEN => {
                 let c = self.container.body(entry);
                 return Err(c.error(
                     "an attribute or type that does not contain itself",
                     "a cycle",
                 ));
             }
-            Slot::Unread => {}
+            place => {
+                let (value, weight) = &known.values[(place - OPEN - 1) as usize];
+                let (value, weight) = (value.clone(), *weight);
+                self.spend(weight, &self.container.body(entry))?;
+                return Ok(value);
+            }
         }
         let before = self.parts;
         let mut c = self.container.body(entry);
@@ -143,7 +156,14 @@ impl<'a> Decoder<'a> {
             decode(d, c)
         })?;
         c.finish("the attribute or type")?;
-        table(self)[index] = Slot::Read(value.clone(), self.parts - before);
+        let weight = self.parts - before;
+        let known = table(self);
+        // A file has fewer entries than bytes, and less than 4 GiB of them are indexed.
+        known.entries[index] = u32::try_from(known.values.len())
+            .ok()
+            .and_then(|n| n.checked_add(OPEN + 1))
+            .ok_or_else(|| c.error("fewer attributes and types", "too many"))?;
+        known.values.push((value.clone(), weight));
         Ok(value)
     }
 
