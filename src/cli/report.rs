@@ -20,7 +20,8 @@ enum Command {
 
 /// Join the parts of an upgrade run that was spread with --shard
 ///
-/// The whole is judged anew, and is the same as if one machine had run it.
+/// The whole is judged anew, and is the same as if one machine had run it. Where a part is missing, the
+/// rest is told, and the exit code is 2.
 #[derive(clap::Args)]
 #[command(after_long_help = "Examples:\n  \
     coreai-audit report merge 1.json 2.json\n  \
@@ -42,7 +43,10 @@ impl Args {
         for path in &args.parts {
             parts.push((path.display().to_string(), file::read_text(path)?));
         }
-        let matrix = upgrade::merge(&parts)?;
-        super::matrix::show(&matrix, args.format.format, context)
+        let merged = upgrade::merge(&parts)?;
+        if let Some(missing) = &merged.missing {
+            eprintln!("error: {missing}");
+        }
+        super::matrix::show(&merged.matrix, args.format.format, context)
     }
 }

@@ -233,12 +233,12 @@ impl Args {
             true => from_manifest.to_vec(),
             false => {
                 let from = match &self.from {
-                    Some(text) => EnvSpec::parse(text)?,
+                    Some(text) => spec(text)?,
                     None => EnvSpec::existing("the Python in use", python),
                 };
                 let mut all = vec![from];
                 for text in &self.to {
-                    all.push(EnvSpec::parse(text)?);
+                    all.push(spec(text)?);
                 }
                 all
             }
@@ -251,6 +251,17 @@ impl Args {
                 return Err(format!("environment {:?} is asked for twice", all[i].label).into());
             }
         }
+        let wrong = |spec: &EnvSpec| match &spec.source {
+            upgrade::Source::Nothing(error) => Some(error.clone()),
+            _ => None,
+        };
+        // One wrong path is its own column's; where it leaves nothing to compare, it ends the run.
+        let nothing_new = all[1..].iter().all(|spec| wrong(spec).is_some());
+        let fatal =
+            wrong(&all[0]).or_else(|| all[1..].iter().find_map(wrong).filter(|_| nothing_new));
+        if let Some(error) = fatal {
+            return Err(error.into());
+        }
         // A manifest elsewhere may name environments relative to itself; results must not depend on it.
         for spec in &mut all {
             if let upgrade::Source::Existing(path) = &mut spec.source {
@@ -259,4 +270,9 @@ impl Args {
         }
         Ok(all)
     }
+}
+
+/// An environment as it was written; where its place is wrong, one that says so.
+fn spec(text: &str) -> Result<EnvSpec, Failure> {
+    Ok(EnvSpec::parse(text).or_else(|error| EnvSpec::misplaced(text, error))?)
 }

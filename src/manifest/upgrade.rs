@@ -75,7 +75,9 @@ fn environment(raw: RawEnv, base: &Path) -> Result<EnvSpec, String> {
             let folder = Some(base.to_owned()).filter(|b| !b.as_os_str().is_empty());
             EnvSpec::requirements(&raw.name, lines.clone(), folder)
         }
-        (None, Some(file), None) => EnvSpec::file(&raw.name, &base.join(file)),
+        // `gate` reads the manifest too, and needs none of them.
+        (None, Some(file), None) => EnvSpec::file(&raw.name, &base.join(file))
+            .or_else(|error| EnvSpec::misplaced(&raw.name, error)),
         (None, None, Some(path)) => Ok(EnvSpec::existing(&raw.name, &base.join(path))),
         _ => {
             return Err(said(

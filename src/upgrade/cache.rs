@@ -16,6 +16,7 @@ use super::job::share;
 use super::lock::{hex, Lock};
 use super::record::Record;
 use crate::files::write_atomically;
+use crate::manifest::Model;
 
 /// Versions of one cell that are kept: a recipe may go back and forth.
 const MOST_VERSIONS: usize = 8;
@@ -39,12 +40,28 @@ pub struct CellKey<'a> {
     pub reference: &'a str,
     /// Of the tool that runs.
     pub tool: &'a str,
-    /// The recipe's file.
-    pub recipe: &'a Path,
-    /// The function in it.
-    pub function: &'a str,
-    /// Whether stack traces are kept in the asset.
-    pub debug_info: bool,
+    /// What is asked of the cell, as [`request`] writes it.
+    pub request: &'a str,
+}
+
+/// Everything of a model's settings that its record depends on, as one text.
+pub fn request(model: &Model, debug_info: bool) -> String {
+    // Every field is named, so that whoever adds one decides here whether records depend on it.
+    let Model {
+        // What it is called, and how the record is judged afterwards.
+        name: _,
+        level: _,
+        allow: _,
+        // They are in the environment.
+        requirements: _,
+        file,
+        function,
+        steps,
+        atol,
+        rtol,
+    } = model;
+    let recipe = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+    format!("{recipe:?} {function:?} {steps:?} {atol:?} {rtol:?} {debug_info}")
 }
 
 #[derive(Serialize, Deserialize)]
@@ -126,12 +143,10 @@ impl Cache {
         Ok(())
     }
 
-    /// The lock of an earlier run for the same question.
+    /// The lock of an earlier run for the same question; local files may have changed since.
     pub fn find_lock(&self, question: &str) -> Option<Lock> {
         let text = fs::read(self.lock_path(question)).ok()?;
-        let mut lock: Lock = serde_json::from_slice(&text).ok()?;
-        lock.look_again();
-        Some(lock)
+        serde_json::from_slice(&text).ok()
     }
 
     /// Keeps a lock under its question.
@@ -153,15 +168,12 @@ impl Cache {
 
     fn folder(&self, key: CellKey<'_>) -> PathBuf {
         let mut hasher = Sha256::new();
-        let recipe = std::path::absolute(key.recipe).unwrap_or_else(|_| key.recipe.to_owned());
         let fields = [
-            "coreai-audit cell 1",
+            "coreai-audit cell 2",
             key.environment,
             key.reference,
             key.tool,
-            &recipe.to_string_lossy(),
-            key.function,
-            &key.debug_info.to_string(),
+            key.request,
         ];
         for field in fields {
             hasher.update((field.len() as u64).to_le_bytes());
@@ -203,15 +215,45 @@ fn content(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn key<'a>(recipe: &'a Path, environment: &'a str) -> CellKey<'a> {
+    fn key(environment: &str) -> CellKey<'_> {
         CellKey {
             environment,
             reference: "r",
             tool: "t",
-            recipe,
-            function: "f",
-            debug_info: false,
+            request: "q",
         }
+    }
+
+    #[test]
+    fn every_setting_that_a_record_depends_on_is_asked_for() {
+        let model = || Model {
+            file: "r.py".into(),
+            function: "f".into(),
+            ..Model::default()
+        };
+        let with = |change: &dyn Fn(&mut Model)| {
+            let mut model = model();
+            change(&mut model);
+            request(&model, false)
+        };
+        let requests = [
+            request(&model(), false),
+            request(&model(), true),
+            with(&|m| m.file = "s.py".into()),
+            with(&|m| m.function = "g".into()),
+            with(&|m| m.steps = Some(3)),
+            with(&|m| m.atol = Some(1e-30)),
+            with(&|m| m.rtol = Some(1e-30)),
+            with(&|m| m.atol = Some(2e-30)),
+        ];
+        let distinct: std::collections::HashSet<&String> = requests.iter().collect();
+        assert_eq!(distinct.len(), requests.len(), "{requests:?}");
+        // How a record is judged is no part of it.
+        let same = with(&|m| {
+            m.name = "other".into();
+            m.level = crate::contract::Level::Strict;
+        });
+        assert_eq!(same, requests[0]);
     }
 
     fn record(files: &[&Path], warning: &str) -> Record {
@@ -230,23 +272,19 @@ mod tests {
         fs::write(&recipe, "1").unwrap();
         fs::write(&helper, "1").unwrap();
         let cache = Cache::new(dir.path().join("cache"));
-        let found = |cache: &Cache| {
-            cache
-                .find(key(&recipe, "e"))
-                .map(|(r, _)| r.warnings[0].clone())
-        };
+        let found = |cache: &Cache| cache.find(key("e")).map(|(r, _)| r.warnings[0].clone());
         assert_eq!(found(&cache), None);
         cache
-            .keep(key(&recipe, "e"), &record(&[&recipe, &helper], "one"), None)
+            .keep(key("e"), &record(&[&recipe, &helper], "one"), None)
             .unwrap();
         assert_eq!(found(&cache).as_deref(), Some("one"));
-        assert!(cache.find(key(&recipe, "e")).unwrap().0.run.cached);
-        assert!(cache.find(key(&recipe, "other")).is_none());
+        assert!(cache.find(key("e")).unwrap().0.run.cached);
+        assert!(cache.find(key("other")).is_none());
 
         fs::write(&helper, "2").unwrap();
         assert_eq!(found(&cache), None);
         cache
-            .keep(key(&recipe, "e"), &record(&[&recipe, &helper], "two"), None)
+            .keep(key("e"), &record(&[&recipe, &helper], "two"), None)
             .unwrap();
         assert_eq!(found(&cache).as_deref(), Some("two"));
         fs::write(&helper, "1").unwrap();
@@ -265,16 +303,14 @@ mod tests {
         let recipe = dir.path().join("r.py");
         fs::write(&recipe, "1").unwrap();
         let cache = Cache::new(dir.path().join("cache"));
+        cache.keep(key("e"), &record(&[], "none"), None).unwrap();
+        assert!(cache.find(key("e")).is_none());
         cache
-            .keep(key(&recipe, "e"), &record(&[], "none"), None)
+            .keep(key("e"), &record(&[&recipe], "one"), None)
             .unwrap();
-        assert!(cache.find(key(&recipe, "e")).is_none());
-        cache
-            .keep(key(&recipe, "e"), &record(&[&recipe], "one"), None)
-            .unwrap();
-        let folder = cache.folder(key(&recipe, "e"));
+        let folder = cache.folder(key("e"));
         let (path, _) = versions(&folder).remove(0);
         fs::write(path, "{").unwrap();
-        assert!(cache.find(key(&recipe, "e")).is_none());
+        assert!(cache.find(key("e")).is_none());
     }
 }

@@ -5,8 +5,10 @@ use serde_json::{json, Value};
 
 use super::matrix::{Environment, Judged, Matrix, Row, SCHEMA_VERSION};
 use super::record::Record;
+use super::shard::Shard;
 use crate::contract::Level;
 use crate::manifest::Allow;
+use crate::text;
 
 /// The run as a document; what differs from run to run stands under `run` of each cell.
 pub fn document(matrix: &Matrix) -> Value {
@@ -87,6 +89,14 @@ pub enum MergeError {
         /// The environment.
         environment: String,
     },
+    /// What it says of itself is no part of a whole.
+    #[error("{name}: {why}")]
+    Shard {
+        /// The file.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
     /// Nothing to join.
     #[error("nothing to merge")]
     Nothing,
@@ -98,8 +108,18 @@ struct Head {
     command: String,
 }
 
+/// Parts that were joined.
+#[derive(Debug)]
+pub struct Merged {
+    /// What they are together.
+    pub matrix: Matrix,
+    /// What is not there, in one line.
+    pub missing: Option<String>,
+}
+
 #[derive(Deserialize)]
 struct Part {
+    shard: Option<String>,
     environments: Vec<Environment>,
     models: Vec<PartModel>,
 }
@@ -122,10 +142,26 @@ struct PartCell {
 ///
 /// # Errors
 /// When a text is no such document, or the parts are not of one run.
-pub fn merge(parts: &[(String, String)]) -> Result<Matrix, MergeError> {
+pub fn merge(parts: &[(String, String)]) -> Result<Merged, MergeError> {
     let mut whole: Option<(String, Vec<Environment>, Vec<Row>)> = None;
+    let mut shards: Option<(String, Shard)> = None;
     for (name, text) in parts {
         let part = read(name, text)?;
+        if let Some(shard) = &part.shard {
+            let shard = shard.parse().map_err(|why| MergeError::Shard {
+                name: name.clone(),
+                why,
+            })?;
+            let (first, other) = shards.get_or_insert_with(|| (name.clone(), shard));
+            if !shard.is_of_same(*other) {
+                return Err(MergeError::Shard {
+                    name: name.clone(),
+                    why: format!(
+                        "is part {shard}, and {first} is part {other}: expected parts of as many"
+                    ),
+                });
+            }
+        }
         let rows: Vec<Row> = part.models.into_iter().map(row).collect();
         let Some((first, environments, joined)) = &mut whole else {
             check_width(name, &part.environments, &rows)?;
@@ -152,7 +188,39 @@ pub fn merge(parts: &[(String, String)]) -> Result<Matrix, MergeError> {
         }
     }
     let (_, environments, rows) = whole.ok_or(MergeError::Nothing)?;
-    Ok(Matrix::new(None, environments, rows))
+    let matrix = Matrix::new(None, environments, rows);
+    let missing = missing(&matrix, shards.map(|(_, shard)| shard));
+    Ok(Merged { matrix, missing })
+}
+
+/// What nobody has: whole parts by their numbers, as far as the documents tell how many there are.
+fn missing(matrix: &Matrix, shard: Option<Shard>) -> Option<String> {
+    let gaps = matrix.gaps();
+    let total = matrix.models.len() * matrix.environments.len();
+    let cells = text::count(gaps.len(), "cell");
+    let mut parts: Vec<String> = Vec::new();
+    for cell in &gaps {
+        let Some(shard) = shard else { break };
+        let part = shard.holder(*cell, total).to_string();
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    let not_judged = format!("{cells} of {total} not judged");
+    match (gaps.is_empty(), parts.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some(format!("a part is missing: {not_judged}")),
+        (false, false) => Some(format!(
+            "{} {} missing: {not_judged}",
+            text::list(
+                &parts
+                    .iter()
+                    .map(|p| format!("part {p}"))
+                    .collect::<Vec<_>>()
+            ),
+            if parts.len() == 1 { "is" } else { "are" }
+        )),
+    }
 }
 
 fn read(name: &str, text: &str) -> Result<Part, MergeError> {

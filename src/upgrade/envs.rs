@@ -9,9 +9,11 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use super::installed::difference;
 use super::interrupt::Interrupt;
 use super::lock::{Lock, LockError};
 use super::probe::{version, ProbeError};
+use super::requirements::Gathered;
 use super::spec::python_in;
 use super::uv::{Uv, UvError};
 use crate::convert::bytes;
@@ -19,6 +21,8 @@ use crate::files::write_atomically;
 
 /// Written last; an environment without it is none.
 const MARKER: &str = "coreai-audit-env.json";
+/// What is installed, as uv reads it.
+const LOCK: &str = "pylock.toml";
 /// Begins the name of an environment that is being made.
 const UNFINISHED: &str = ".making-";
 /// Digits of the key in a folder's name.
@@ -57,6 +61,12 @@ pub enum EnvError {
         /// Of what the need is made.
         what: String,
     },
+    /// What was installed is not what was resolved.
+    #[error("what uv installed is not what it resolved: {0}")]
+    Other(String),
+    /// Local files changed while it was made.
+    #[error("{} was changed while it was being installed; run again", .0.display())]
+    Changed(PathBuf),
     /// A file or folder cannot be written.
     #[error("{}: {source}", path.display())]
     Io {
@@ -127,20 +137,23 @@ impl Envs {
         python_in(&folder)
     }
 
-    /// Resolves requirements for `python`.
+    /// Resolves requirements for `python`; `gathered` is what they include. `refresh` looks again at what
+    /// uv has cached.
     ///
     /// # Errors
     /// When there is no such set of versions, or it cannot be asked for.
-    pub fn resolve(
+    pub(super) fn resolve(
         &self,
         lines: &[String],
         folder: Option<&Path>,
-        python: &Path,
-        version: &str,
+        (python, version): (&Path, &str),
+        gathered: &Gathered,
+        refresh: bool,
     ) -> Result<Lock, EnvError> {
-        let text = self.uv.resolve(&lines.join("\n"), folder, python)?;
+        let asked = lines.join("\n");
+        let text = self.uv.resolve(&asked, folder, python, refresh)?;
         let here = folder.unwrap_or(Path::new("."));
-        Ok(Lock::parse(&text, version, here)?)
+        Ok(Lock::parse(&text, version, here, gathered)?)
     }
 
     /// The interpreter and the version of a Python to make environments with: a version (`3.12`), a path,
@@ -168,13 +181,15 @@ impl Envs {
         &self,
         lock: &Lock,
         python: &Path,
+        credentials: &[String],
         promised: &mut Promised,
     ) -> Result<(), EnvError> {
         self.make_root()?;
         let scratch = tempfile::tempdir().map_err(|e| io_error(&std::env::temp_dir(), e))?;
         let empty = scratch.path().join("empty");
         self.uv.venv(python, &empty)?;
-        let missing = self.uv.missing(&lock.lines(), &empty)?;
+        let text = write_lock(lock, scratch.path())?;
+        let missing = self.uv.missing(&text, &empty, credentials)?;
         let missing = missing.map(|names| {
             let new = |name: &String| !promised.packages.contains(name);
             names.into_iter().filter(new).collect::<Vec<_>>()
@@ -211,7 +226,12 @@ impl Envs {
     ///
     /// # Errors
     /// When it cannot be made; nothing is left then.
-    pub fn make(&self, lock: &Lock, python: &Path) -> Result<PathBuf, EnvError> {
+    pub fn make(
+        &self,
+        lock: &Lock,
+        python: &Path,
+        credentials: &[String],
+    ) -> Result<PathBuf, EnvError> {
         self.make_root()?;
         let target = self.folder(lock);
         let digits = &lock.key()[..KEY_DIGITS];
@@ -219,7 +239,7 @@ impl Envs {
             .root
             .join(format!("{UNFINISHED}{}-{digits}", std::process::id()));
         self.interrupt.add_folder(&unfinished);
-        let result = self.make_in(lock, python, &unfinished, &target);
+        let result = self.make_in(lock, python, credentials, (&unfinished, &target));
         if unfinished.exists() {
             let _ = fs::remove_dir_all(&unfinished);
         }
@@ -235,14 +255,22 @@ impl Envs {
         &self,
         lock: &Lock,
         python: &Path,
-        unfinished: &Path,
-        target: &Path,
+        credentials: &[String],
+        (unfinished, target): (&Path, &Path),
     ) -> Result<(), EnvError> {
         if unfinished.exists() {
             fs::remove_dir_all(unfinished).map_err(|e| io_error(unfinished, e))?;
         }
         self.uv.venv(python, unfinished)?;
-        self.uv.sync(&lock.lines(), unfinished)?;
+        let text = write_lock(lock, unfinished)?;
+        let local: Vec<&str> = lock.local_packages().collect();
+        self.uv.sync(&text, unfinished, &local, credentials)?;
+        if let Some(path) = lock.changed() {
+            return Err(EnvError::Changed(path.to_owned()));
+        }
+        if let Some(difference) = difference(lock, unfinished) {
+            return Err(EnvError::Other(difference));
+        }
         let marker = Marker {
             schema_version: 1,
             key: lock.key(),
@@ -357,6 +385,13 @@ impl Made {
             .duration_since(self.used)
             .unwrap_or_default()
     }
+}
+
+/// Writes what uv installs from into `folder`.
+fn write_lock(lock: &Lock, folder: &Path) -> Result<PathBuf, EnvError> {
+    let path = folder.join(LOCK);
+    fs::write(&path, &lock.text).map_err(|e| io_error(&path, e))?;
+    Ok(path)
 }
 
 fn read_marker(folder: &Path) -> Option<Marker> {

@@ -99,12 +99,30 @@ pub struct Matrix {
 impl Matrix {
     /// Judges every row.
     pub fn new(shard: Option<String>, environments: Vec<Environment>, rows: Vec<Row>) -> Matrix {
-        let models = rows.into_iter().map(|r| judge(r, &environments)).collect();
+        let judged = rows.into_iter().map(|r| judge(r, &environments));
+        let models = judged
+            .map(|mut model| {
+                // In a part, the other machines have them; in the whole, nobody has judged them.
+                if shard.is_none() && model.states.contains(&State::Elsewhere) {
+                    model.exit = 2;
+                }
+                model
+            })
+            .collect();
         Matrix {
             shard,
             environments,
             models,
         }
+    }
+
+    /// Cells that nobody has, counted along the models of the first environment, then of the second, and
+    /// so on.
+    pub fn gaps(&self) -> Vec<usize> {
+        let models = self.models.len();
+        (0..models * self.environments.len())
+            .filter(|cell| self.models[cell % models].states[cell / models] == State::Elsewhere)
+            .collect()
     }
 
     /// The exit code: the worst of the models'.

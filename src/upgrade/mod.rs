@@ -10,8 +10,10 @@
 
 mod attribution;
 mod cache;
+mod content;
 mod document;
 pub mod envs;
+mod installed;
 mod interrupt;
 mod job;
 mod lock;
@@ -20,6 +22,7 @@ mod probe;
 mod ray;
 mod record;
 mod report;
+mod requirements;
 mod resolve;
 mod run;
 mod shard;
@@ -28,7 +31,7 @@ mod spec;
 mod uv;
 
 pub use attribution::{Counted, Step as ChainStep};
-pub use document::{document, merge, MergeError};
+pub use document::{document, merge, MergeError, Merged};
 pub use interrupt::Interrupt;
 pub use lock::{Lock, Package};
 pub use matrix::{Environment, Judged, Matrix, Row, State, SCHEMA_VERSION};

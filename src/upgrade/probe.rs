@@ -48,11 +48,29 @@ pub enum ProbeError {
         /// Why.
         source: io::Error,
     },
-    /// It did not answer as Python 3.11 or later does.
-    #[error("{}: is no usable Python 3.11 or later: {said}", path.display())]
-    NoPython {
+    /// It is older than what converts.
+    #[error("{}: is Python {version}: 3.11 or later is needed", path.display())]
+    Old {
         /// The interpreter.
         path: PathBuf,
+        /// Its version.
+        version: String,
+    },
+    /// It is another program.
+    #[error("{}: is no Python: {said}", path.display())]
+    NoPython {
+        /// The program.
+        path: PathBuf,
+        /// What it said.
+        said: String,
+    },
+    /// It is a Python, and cannot tell what is installed.
+    #[error("{}: Python {version} does not start properly: {said}", path.display())]
+    Broken {
+        /// The interpreter.
+        path: PathBuf,
+        /// Its version.
+        version: String,
         /// The last line of what it said.
         said: String,
     },
@@ -67,6 +85,12 @@ struct Answer {
     search: Vec<PathBuf>,
 }
 
+/// The oldest Python that converts, 3.11.
+const OLDEST: u32 = 311;
+/// Begins the answer of [`VERSION`].
+const MARK: &str = "coreai-audit-python ";
+/// Understood by every Python.
+const VERSION: &str = "import sys; print('coreai-audit-python %d %s' % (sys.version_info[0] * 100 + sys.version_info[1], sys.version.split()[0]))";
 const SCRIPT: &str = "\
 import json, os, sys, sysconfig
 from importlib import metadata
@@ -122,34 +146,92 @@ fn ask(path: &Path, interrupt: &Interrupt) -> Result<(PathBuf, Answer), ProbeErr
         path: python.clone(),
         source,
     };
-    let mut command = Command::new(&python);
+    let said = said(&python, &["-P", "-c", SCRIPT], interrupt).map_err(run)?;
+    let answer: Option<Answer> = match said.good {
+        true => serde_json::from_str(said.last_output()).ok(),
+        false => None,
+    };
+    let (path, version) = match answer {
+        Some(answer) if answer.minor >= OLDEST => return Ok((python, answer)),
+        Some(answer) => (python, answer.version),
+        // An older one does not know the option, another program none of it: what is it?
+        None => match version_of(&python, interrupt) {
+            Some((minor, version)) if minor >= OLDEST => {
+                return Err(ProbeError::Broken {
+                    path: python,
+                    version,
+                    said: said.last_error(),
+                })
+            }
+            Some((_, version)) => (python, version),
+            None => {
+                return Err(ProbeError::NoPython {
+                    path: python,
+                    said: said.first_error(),
+                })
+            }
+        },
+    };
+    Err(ProbeError::Old { path, version })
+}
+
+/// What a program said.
+struct Said {
+    good: bool,
+    out: String,
+    err: String,
+}
+
+impl Said {
+    fn last_output(&self) -> &str {
+        self.out.lines().last().unwrap_or_default()
+    }
+
+    /// Python tells what is wrong at the end.
+    fn last_error(&self) -> String {
+        let mut lines = self.err.lines().filter(|l| !l.trim().is_empty());
+        lines
+            .next_back()
+            .unwrap_or("it says nothing")
+            .trim()
+            .to_owned()
+    }
+
+    /// Other programs begin with it.
+    fn first_error(&self) -> String {
+        let all = self.err.lines().chain(self.out.lines());
+        match all.map(str::trim).find(|l| !l.is_empty()) {
+            Some(line) => format!("it says {:?}", line.chars().take(200).collect::<String>()),
+            None => "it says nothing".to_owned(),
+        }
+    }
+}
+
+fn said(python: &Path, args: &[&str], interrupt: &Interrupt) -> io::Result<Said> {
+    let mut command = Command::new(python);
     // The current folder and the caller's variables are no part of an environment.
     command
-        .args(["-P", "-c", SCRIPT])
+        .args(args)
         .env_remove("PYTHONPATH")
         .env_remove("PYTHONHOME")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let (child, guard) = interrupt.spawn(&mut command).map_err(run)?;
-    let output = child.wait_with_output().map_err(run)?;
+    let (child, guard) = interrupt.spawn(&mut command)?;
+    let output = child.wait_with_output()?;
     drop(guard);
-    let refused = |said: &str| ProbeError::NoPython {
-        path: python.clone(),
-        said: said.to_owned(),
-    };
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let last = errors.lines().rfind(|l| !l.trim().is_empty());
-    let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().last().unwrap_or_default();
-    let answer: Answer = match serde_json::from_str(line) {
-        Ok(answer) if output.status.success() => answer,
-        _ => return Err(refused(last.unwrap_or("it says nothing"))),
-    };
-    if answer.minor < 311 {
-        return Err(refused(&format!("it is Python {}", answer.version)));
-    }
-    Ok((python, answer))
+    Ok(Said {
+        good: output.status.success(),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
+/// The version of any Python: as 311 for 3.11, and as text.
+fn version_of(python: &Path, interrupt: &Interrupt) -> Option<(u32, String)> {
+    let said = said(python, &["-c", VERSION], interrupt).ok()?;
+    let (minor, version) = said.last_output().strip_prefix(MARK)?.split_once(' ')?;
+    Some((minor.parse().ok()?, version.trim().to_owned()))
 }
 
 fn key(python: &Path, answer: &Answer) -> String {
@@ -270,11 +352,22 @@ mod tests {
         };
         assert_eq!(
             says(r#"echo '{"version":"3.9.1","minor":309,"packages":{},"search":[]}'"#),
-            "DIR/python: is no usable Python 3.11 or later: it is Python 3.9.1"
+            "DIR/python: is Python 3.9.1: 3.11 or later is needed"
+        );
+        // Python 3.8 does not know the option -P.
+        assert_eq!(
+            says("[ $1 = -P ] && { echo 'unknown option -P' >&2; echo 'Try `python -h` for more' >&2; exit 2; }; echo coreai-audit-python 308 3.8.12"),
+            "DIR/python: is Python 3.8.12: 3.11 or later is needed"
         );
         assert_eq!(
-            says("echo 'unknown option -P' >&2; exit 2"),
-            "DIR/python: is no usable Python 3.11 or later: unknown option -P"
+            says("[ $1 = -P ] && { echo 'Traceback:' >&2; echo 'no module named json' >&2; exit 1; }; echo coreai-audit-python 312 3.12.1"),
+            "DIR/python: Python 3.12.1 does not start properly: no module named json"
         );
+        assert_eq!(
+            says("echo \"$0: invalid option -- 'P'\" >&2; echo 'Try --help' >&2; exit 2")
+                .replace("DIR/python: invalid", "ls: invalid"),
+            "DIR/python: is no Python: it says \"ls: invalid option -- 'P'\""
+        );
+        assert_eq!(says("exit 0"), "DIR/python: is no Python: it says nothing");
     }
 }

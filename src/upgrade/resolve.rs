@@ -11,6 +11,7 @@ use super::interrupt::Interrupt;
 use super::lock::Lock;
 use super::matrix::Environment;
 use super::probe::probe;
+use super::requirements::{gather, Gathered};
 use super::spec::{EnvSpec, Source};
 use super::uv::Uv;
 use crate::manifest::Model;
@@ -68,6 +69,10 @@ pub enum Place {
         lock: Box<Lock>,
         /// The Python to make it with.
         python: PathBuf,
+        /// Options that say where packages are looked for; those with a password are needed to install.
+        indexes: Vec<String>,
+        /// URLs of indexes with a password.
+        credentials: Vec<String>,
     },
 }
 
@@ -105,6 +110,7 @@ impl Resolver<'_> {
                     .map_err(|e| e.to_string());
                 vec![probed; sets.len()]
             }
+            Source::Nothing(error) => vec![Err(error.clone()); sets.len()],
             Source::Requirements { lines, folder } => sets
                 .iter()
                 .map(|set| self.locked(spec, lines, folder.as_deref(), set))
@@ -131,19 +137,23 @@ impl Resolver<'_> {
                 all.push(line);
             }
         }
-        let question = question(&all, folder, &version);
-        let known = match self.refresh {
-            true => None,
-            false => self.cache.find_lock(&question),
-        };
-        let lock = match known {
-            Some(lock) => lock,
-            None => {
+        let gathered = gather(&all, folder.unwrap_or(Path::new(".")))?;
+        let question = question(&all, &gathered, folder, &version);
+        let kept = self.cache.find_lock(&question);
+        // What was changed may need other packages now.
+        let is_old = kept.as_ref().is_some_and(|lock| !lock.holds());
+        let lock = match kept {
+            Some(lock) if !self.refresh && !is_old => lock,
+            _ => {
+                let place = (python.as_path(), version.as_str());
+                let again = self.refresh || is_old;
                 let lock = envs
-                    .resolve(&all, folder, &python, &version)
+                    .resolve(&all, folder, place, &gathered, again)
                     .map_err(told)?;
-                // A lock that is not kept is resolved again next time.
-                let _ = self.cache.keep_lock(&question, &lock);
+                // A lock that is not kept is resolved again next time: a branch is looked at in every run.
+                if !lock.follows_a_branch(&gathered.lines) {
+                    let _ = self.cache.keep_lock(&question, &lock);
+                }
                 lock
             }
         };
@@ -154,14 +164,24 @@ impl Resolver<'_> {
             place: Place::Locked {
                 lock: Box::new(lock),
                 python,
+                credentials: gathered
+                    .credentials()
+                    .into_iter()
+                    .map(String::from)
+                    .collect(),
+                indexes: gathered.indexes,
             },
         })
     }
 }
 
 /// Everything that decides a resolution but what the index holds.
-fn question(lines: &[String], folder: Option<&Path>, version: &str) -> String {
-    let mut text = format!("python {version}\n{}\n", lines.join("\n"));
+fn question(lines: &[String], gathered: &Gathered, folder: Option<&Path>, version: &str) -> String {
+    let mut text = format!("resolution 2\npython {version}\n{}\n", lines.join("\n"));
+    text.push_str(&format!(
+        "with all included\n{}\n",
+        gathered.lines.join("\n")
+    ));
     if let Some(folder) = folder.and_then(|f| std::path::absolute(f).ok()) {
         text.push_str(&format!("in {}\n", folder.display()));
     }
@@ -203,6 +223,7 @@ impl Column {
         let (asked, existing) = match &self.spec.source {
             Source::Existing(path) => (vec![path.display().to_string()], true),
             Source::Requirements { lines, .. } => (lines.clone(), false),
+            Source::Nothing(_) => (vec![self.spec.label.clone()], false),
         };
         let first_good = self.by_set.iter().find_map(|r| r.as_ref().ok());
         Environment {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::cache::{Cache, CellKey};
+use super::cache::{request, Cache, CellKey};
 use super::interrupt::Interrupt;
 use super::job;
 use super::matrix::{Environment, Matrix, Row};
@@ -91,6 +91,11 @@ pub fn run(plan: &Plan, interrupt: &Interrupt, watcher: &dyn Watcher) -> Matrix 
         set_of: &set_of,
         cache: &cache,
         tool: tool_key(),
+        requests: plan
+            .models
+            .iter()
+            .map(|m| request(m, plan.debug_info))
+            .collect(),
         watcher,
         interrupt,
     };
@@ -169,6 +174,8 @@ struct Work<'a> {
     set_of: &'a [usize],
     cache: &'a Cache,
     tool: String,
+    /// What is asked of each model's cells.
+    requests: Vec<String>,
     watcher: &'a dyn Watcher,
     interrupt: &'a Interrupt,
 }
@@ -200,9 +207,7 @@ impl Work<'_> {
             environment: &environment.key,
             reference: self.reference_key(model),
             tool: &self.tool,
-            recipe: &self.plan.models[model].file,
-            function: &self.plan.models[model].function,
-            debug_info: self.plan.debug_info,
+            request: &self.requests[model],
         }
     }
 

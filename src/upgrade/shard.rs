@@ -18,6 +18,17 @@ impl Shard {
     pub fn has(self, cell: usize, total: usize) -> bool {
         total > 0 && cell * self.n / total == self.k - 1
     }
+
+    /// The part of as many that a cell is in.
+    pub fn holder(self, cell: usize, total: usize) -> Shard {
+        let k = (cell * self.n).checked_div(total).map_or(1, |k| k + 1);
+        Shard { k, n: self.n }
+    }
+
+    /// Whether both are parts of as many.
+    pub fn is_of_same(self, other: Shard) -> bool {
+        self.n == other.n
+    }
 }
 
 impl fmt::Display for Shard {
@@ -69,6 +80,7 @@ mod tests {
             for cell in 0..total {
                 let holders: Vec<usize> = (1..=n).filter(|&k| Shard { k, n }.has(cell, total)).collect();
                 prop_assert_eq!(holders.len(), 1);
+                prop_assert_eq!(Shard { k: 1, n }.holder(cell, total), Shard { k: holders[0], n });
                 sizes[holders[0] - 1] += 1;
             }
             let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());

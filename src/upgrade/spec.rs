@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::requirements::{lines_of, read as read_file, split};
+
 /// One environment of the matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvSpec {
@@ -18,6 +20,8 @@ pub struct EnvSpec {
 pub enum Source {
     /// A Python that exists, used as it is.
     Existing(PathBuf),
+    /// Nothing usable, and why; told in its cells.
+    Nothing(String),
     /// Requirements to be resolved and installed.
     Requirements {
         /// One requirement a line, as pip and uv read them.
@@ -63,8 +67,6 @@ pub enum SpecError {
     },
 }
 
-/// A requirements file is written by hand or by a resolver; anything larger is something else.
-const MOST_BYTES: u64 = 4 << 20;
 /// In requirements this stands for the interpreter itself.
 const PYTHON: &str = "python==";
 
@@ -84,7 +86,9 @@ impl EnvSpec {
             };
         }
         if path.is_file() {
-            return match is_executable(path) {
+            // On some disks every file is executable.
+            let is_text = path.extension().is_some_and(|e| e == "txt" || e == "in");
+            return match is_executable(path) && !is_text {
                 true => Ok(EnvSpec::existing(text, path)),
                 false => EnvSpec::file(text, path),
             };
@@ -92,21 +96,7 @@ impl EnvSpec {
         if let Some(python) = python_on_path(text) {
             return Ok(EnvSpec::existing(text, &python));
         }
-        let mut words: Vec<String> = Vec::new();
-        for word in text.split_whitespace() {
-            // `torch == 2.13.0` and `shim @ file:///…` are one requirement each.
-            let glued = words.last().is_some_and(|w: &String| w.ends_with(GLUE))
-                || (word.starts_with(GLUE) && !words.is_empty());
-            match words.last_mut() {
-                Some(last) if glued && last.ends_with('@') || word == "@" => {
-                    last.push(' ');
-                    last.push_str(word);
-                }
-                Some(last) if glued => last.push_str(word),
-                _ => words.push(word.to_owned()),
-            }
-        }
-        EnvSpec::requirements(text, words, None)
+        EnvSpec::requirements(text, split(text), None)
     }
 
     /// Named requirements; relative paths in them are relative to `folder`.
@@ -123,8 +113,7 @@ impl EnvSpec {
                 python = Some(version.to_owned());
                 continue;
             }
-            let is_path = line.contains('/') && !line.contains('@') && !line.starts_with('-');
-            if is_path && !Path::new(&line).exists() && folder.is_none() {
+            if folder.is_none() && path_in(&line).is_some_and(|p| !Path::new(p).exists()) {
                 return Err(SpecError::NoSuchPath { text: line });
             }
             let starts = |c: char| c.is_ascii_alphanumeric() || "-./".contains(c);
@@ -143,6 +132,23 @@ impl EnvSpec {
         })
     }
 
+    /// One whose place is wrong: its cells say so, and the others go on.
+    ///
+    /// # Errors
+    /// Gives back an error that is about something else.
+    pub fn misplaced(label: &str, error: SpecError) -> Result<EnvSpec, SpecError> {
+        match error {
+            SpecError::NoSuchPath { .. } | SpecError::NoPython { .. } | SpecError::Read { .. } => {
+                Ok(EnvSpec {
+                    label: label.to_owned(),
+                    source: Source::Nothing(super::with_causes(&error)),
+                    python: None,
+                })
+            }
+            other => Err(other),
+        }
+    }
+
     /// A Python that exists.
     pub fn existing(label: &str, path: &Path) -> EnvSpec {
         EnvSpec {
@@ -158,19 +164,7 @@ impl EnvSpec {
             path: path.to_owned(),
             source,
         };
-        let size = std::fs::metadata(path).map_err(read)?.len();
-        if size > MOST_BYTES {
-            return Err(read(std::io::Error::other(format!(
-                "{size} bytes are too many"
-            ))));
-        }
-        let text = std::fs::read_to_string(path).map_err(read)?;
-        let lines = text
-            .lines()
-            .map(|l| l.split(" #").next().unwrap_or(l).trim())
-            .filter(|l| !l.is_empty() && !l.starts_with('#'))
-            .map(str::to_owned)
-            .collect();
+        let lines = lines_of(&read_file(path).map_err(read)?);
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),
@@ -179,7 +173,16 @@ impl EnvSpec {
     }
 }
 
-const GLUE: [char; 6] = ['=', '<', '>', '~', '!', '@'];
+/// The path that a requirement is, without extras, marker and hashes.
+fn path_in(line: &str) -> Option<&str> {
+    let bare = line.split([';', '[']).next()?;
+    let bare = bare.split(" --hash").next()?.trim();
+    let is_path = bare.contains('/')
+        && !bare.contains("://")
+        && !bare.contains('@')
+        && !bare.starts_with('-');
+    is_path.then_some(bare)
+}
 
 /// The interpreter of a virtual environment.
 pub fn python_in(folder: &Path) -> Option<PathBuf> {
@@ -219,7 +222,7 @@ mod tests {
     fn lines(text: &str) -> Vec<String> {
         match EnvSpec::parse(text).unwrap().source {
             Source::Requirements { lines, .. } => lines,
-            Source::Existing(path) => panic!("{} exists", path.display()),
+            other => panic!("{other:?} are no requirements"),
         }
     }
 
@@ -230,7 +233,7 @@ mod tests {
             lines(" torch==2.15.0  coreai-torch==0.4.3 "),
             ["torch==2.15.0", "coreai-torch==0.4.3"]
         );
-        assert_eq!(lines("torch >= 2.13, numpy<3"), ["torch>=2.13,", "numpy<3"]);
+        assert_eq!(lines("torch >= 2.13, numpy<3"), ["torch>=2.13", "numpy<3"]);
         assert_eq!(
             lines("shim @ file:///a/shim.whl torch"),
             ["shim @ file:///a/shim.whl", "torch"]
@@ -272,6 +275,34 @@ mod tests {
                 path("gone")
             )
         );
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let all = std::fs::Permissions::from_mode(0o777);
+            std::fs::set_permissions(dir.path().join("r.txt"), all).unwrap();
+            assert_eq!(lines(&path("r.txt")), ["torch==2.13.0"]);
+        }
+        assert_eq!(
+            lines("https://e.org/x-1.0-py3-none-any.whl git+https://e.org/g@main"),
+            [
+                "https://e.org/x-1.0-py3-none-any.whl",
+                "git+https://e.org/g@main"
+            ]
+        );
+        assert_eq!(
+            lines(&format!("{}[all] ; python_version > '3.9'", path("bin"))),
+            [format!("{}[all] ; python_version > '3.9'", path("bin"))]
+        );
+        let misplaced = EnvSpec::parse(&path("gone")).unwrap_err();
+        let told = format!(
+            "{}: no such environment, interpreter or requirements file",
+            path("gone")
+        );
+        assert_eq!(
+            EnvSpec::misplaced("new", misplaced).unwrap().source,
+            Source::Nothing(told)
+        );
+        assert!(EnvSpec::misplaced("new", EnvSpec::parse("=2").unwrap_err()).is_err());
         assert_eq!(
             EnvSpec::parse("=2").unwrap_err().to_string(),
             "\"=2\" is no requirement: expected a package with a version, such as torch==2.13.0"

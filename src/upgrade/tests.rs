@@ -144,7 +144,8 @@ fn rows() -> Vec<Row> {
 }
 
 fn exits(rows: Vec<Row>) -> Vec<i32> {
-    let matrix = Matrix::new(None, environments(), rows);
+    // As part of a run: what is left out is somebody else's.
+    let matrix = Matrix::new(Some("1/2".into()), environments(), rows);
     matrix.models.iter().map(|m| m.exit).collect()
 }
 
@@ -252,10 +253,10 @@ fn part(name: &str, has: impl Fn(usize) -> bool) -> (String, String) {
 fn parts_joined_are_the_whole() {
     let parts = [part("a", |i| i % 2 == 0), part("b", |i| i % 2 == 1)];
     let whole = document(&Matrix::new(None, environments(), rows()));
-    assert_eq!(document(&merge(&parts).unwrap()), whole);
+    assert_eq!(document(&merge(&parts).unwrap().matrix), whole);
     // A part may come twice.
     let twice = [parts[0].clone(), parts[1].clone(), parts[0].clone()];
-    assert_eq!(document(&merge(&twice).unwrap()), whole);
+    assert_eq!(document(&merge(&twice).unwrap().matrix), whole);
 }
 
 #[test]
@@ -270,6 +271,15 @@ fn what_does_not_belong_together_is_refused() {
     assert_eq!(
         said(&[text(r#"{"schema_version":9,"command":"upgrade"}"#)]),
         "x: schema_version 9, this version reads 1; use one version for all parts"
+    );
+    let part = |shard: &str| good.1.replace("\"1/2\"", shard);
+    assert_eq!(
+        said(&[text(&part("\"7/3\""))]),
+        "x: \"7/3\": expected a part of a whole such as 1/4"
+    );
+    assert_eq!(
+        said(&[good.clone(), text(&part("\"2/3\""))]),
+        "x: is part 2/3, and a is part 1/2: expected parts of as many"
     );
     let other = ("b".to_owned(), good.1.replace("2.14.0", "2.14.1"));
     assert_eq!(
@@ -292,4 +302,62 @@ fn what_does_not_belong_together_is_refused() {
         1,
     );
     assert!(said(&[("b".to_owned(), short)]).starts_with("b: expected a JSON document"));
+}
+
+#[test]
+fn a_part_that_is_missing_is_told_and_fails() {
+    let steady = || {
+        vec![
+            row("m", vec![Some(record()); 3]),
+            row("n", vec![Some(record()); 3]),
+        ]
+    };
+    let total = 6;
+    let part = |k: usize| {
+        let shard: Shard = format!("{k}/3").parse().unwrap();
+        let mut rows = steady();
+        for cell in (0..total).filter(|c| !shard.has(*c, total)) {
+            rows[cell % 2].records[cell / 2] = None;
+        }
+        let matrix = Matrix::new(Some(shard.to_string()), environments(), rows);
+        assert_eq!(matrix.exit(), 0, "a part alone is judged by what it has");
+        (format!("{k}.json"), document(&matrix).to_string())
+    };
+    let merged = |ks: &[usize]| {
+        let merged = merge(&ks.iter().map(|k| part(*k)).collect::<Vec<_>>()).unwrap();
+        let exits: Vec<i32> = merged.matrix.models.iter().map(|m| m.exit).collect();
+        assert_eq!(document(&merged.matrix)["exit"], merged.matrix.exit());
+        (exits, merged.missing.unwrap_or_default())
+    };
+    assert_eq!(merged(&[2, 3, 1]), (vec![0, 0], String::new()));
+    assert_eq!(
+        merged(&[1, 3]),
+        (
+            vec![2, 2],
+            "part 2/3 is missing: 2 cells of 6 not judged".into()
+        )
+    );
+    // Without the reference there is nothing to compare with.
+    assert_eq!(
+        merged(&[2, 3]),
+        (
+            vec![2, 2],
+            "part 1/3 is missing: 2 cells of 6 not judged".into()
+        )
+    );
+    assert_eq!(
+        merged(&[2]),
+        (
+            vec![2, 2],
+            "part 1/3 and part 3/3 are missing: 4 cells of 6 not judged".into()
+        )
+    );
+    // What was joined before can be joined with the rest.
+    let half = merge(&[part(1), part(3)]).unwrap().matrix;
+    let half = ("half".to_owned(), document(&half).to_string());
+    assert_eq!(merge(&[half.clone(), part(2)]).unwrap().missing, None);
+    assert_eq!(
+        merge(&[half]).unwrap().missing.as_deref(),
+        Some("a part is missing: 2 cells of 6 not judged")
+    );
 }

@@ -8,6 +8,8 @@ use super::interrupt::Interrupt;
 
 /// Names the program to run instead of the `uv` found.
 const VARIABLE: &str = "UV";
+/// Indexes of uv beside the first one.
+const EXTRA_INDEXES: &str = "UV_EXTRA_INDEX_URL";
 /// What it says is read up to here; a resolver's answer is short.
 const MOST_OUTPUT: u64 = 64 << 20;
 
@@ -70,13 +72,18 @@ impl Uv {
     }
 
     /// Resolves requirements for the Python at `python`; the lock in the format of `pylock.toml`.
+    /// `refresh` looks again at what uv has cached of indexes and folders.
     pub fn resolve(
         &self,
         requirements: &str,
         folder: Option<&Path>,
         python: &Path,
+        refresh: bool,
     ) -> Result<String, UvError> {
         let mut command = self.command(&["pip", "compile", "--quiet", "--no-header"]);
+        if refresh && !self.offline {
+            command.arg("--refresh");
+        }
         command.args(["--format", "pylock.toml", "--python"]);
         command.arg(python).arg("-");
         if let Some(folder) = folder {
@@ -92,20 +99,47 @@ impl Uv {
         self.run(command, None).map(drop)
     }
 
-    /// Installs exactly `lines`, one requirement each, into the environment at `folder`.
-    pub fn sync(&self, lines: &str, folder: &Path) -> Result<(), UvError> {
+    /// Installs exactly what the `pylock.toml` at `lock` says into the environment at `folder`. What is
+    /// cached of the packages `anew` is built again; `credentials` are URLs of indexes with a password.
+    pub fn sync(
+        &self,
+        lock: &Path,
+        folder: &Path,
+        anew: &[&str],
+        credentials: &[String],
+    ) -> Result<(), UvError> {
         let mut command = self.command(&["pip", "sync", "--quiet", "--link-mode", "hardlink"]);
-        command.arg("--python").arg(folder).arg("-");
-        self.run(command, Some(lines)).map(drop)
+        command.arg("--python").arg(folder).arg(lock);
+        for package in anew {
+            command.args(["--refresh-package", package]);
+        }
+        self.lend(&mut command, credentials);
+        self.run(command, None).map(drop)
     }
 
-    /// Names of the packages of `lines` that uv would have to download for the empty environment at
-    /// `folder`; `None` where it does not tell.
-    pub fn missing(&self, lines: &str, folder: &Path) -> Result<Option<Vec<String>>, UvError> {
+    /// Names of the packages of the `pylock.toml` at `lock` that uv would have to download for the empty
+    /// environment at `folder`; `None` where it does not tell.
+    pub fn missing(
+        &self,
+        lock: &Path,
+        folder: &Path,
+        credentials: &[String],
+    ) -> Result<Option<Vec<String>>, UvError> {
         let mut command = self.command(&["pip", "sync", "--verbose", "--dry-run"]);
-        command.arg("--python").arg(folder).arg("-");
-        let said = self.run(command, Some(lines))?;
+        command.arg("--python").arg(folder).arg(lock);
+        self.lend(&mut command, credentials);
+        let said = self.run(command, None)?;
         Ok(parse_missing(&said.err))
+    }
+
+    /// Tells uv the passwords of indexes; a lock has URLs without them. Not as arguments, which every user
+    /// of the machine can read.
+    fn lend(&self, command: &mut Command, credentials: &[String]) {
+        if !credentials.is_empty() {
+            let mut all = credentials.to_vec();
+            all.extend(std::env::var(EXTRA_INDEXES));
+            command.env(EXTRA_INDEXES, all.join(" "));
+        }
     }
 
     /// The interpreter of a version (`3.12`) or at a path.
@@ -170,6 +204,11 @@ impl Uv {
     }
 }
 
+/// Begin lines of uv's that are no error: warnings, what its log tells, headings.
+const NO_ERROR: &[&str] = &[
+    "warning:", "DEBUG ", "TRACE ", "INFO ", "WARN ", "[stderr]", "[stdout]", "--- std",
+];
+
 struct Said {
     out: String,
     err: String,
@@ -200,15 +239,14 @@ fn parse_missing(log: &str) -> Option<Vec<String>> {
 }
 
 fn translate(said: &str, offline: bool) -> String {
-    let text = said
-        .lines()
-        .map(|l| {
+    let lines = || {
+        let bare = said.lines().map(|l| {
             l.trim()
                 .trim_start_matches(['×', '╰', '─', '▶', '│', '├', ' '])
-        })
-        .filter(|l| !l.is_empty() && !l.starts_with("warning:"))
-        .collect::<Vec<_>>()
-        .join(" ");
+        });
+        bare.filter(|l| !l.is_empty() && !NO_ERROR.iter().any(|n| l.starts_with(n)))
+    };
+    let text = lines().collect::<Vec<_>>().join(" ");
     let hint = match offline {
         true => "; with --offline only what is in uv's cache can be installed",
         false => "",
@@ -229,11 +267,45 @@ fn translate(said: &str, offline: bool) -> String {
         let place = text.split('`').nth(1).unwrap_or("the package index");
         return format!("the network is needed and {place} cannot be reached: with --offline only what is in uv's cache is used");
     }
-    let text = text.trim_start_matches("error: ");
-    let short: String = text.chars().take(400).collect();
+    let short: String = reason(lines()).chars().take(400).collect();
     match short.is_empty() {
         true => format!("uv failed and said nothing{hint}"),
         false => format!("uv: {short}{hint}"),
+    }
+}
+
+/// What failed and the deepest of its causes: of a program that was run, the last line it said.
+fn reason<'l>(lines: impl Iterator<Item = &'l str>) -> String {
+    let (mut what, mut cause) = ("", "");
+    let mut in_hint = false;
+    for line in lines {
+        if let Some(error) = line.strip_prefix("error: ") {
+            (what, cause, in_hint) = (error, "", false);
+        } else if line.starts_with("hint:") {
+            in_hint = true;
+        } else if what.is_empty() {
+            what = line;
+        } else if !in_hint {
+            let line = ["cause: ", "Caused by: "]
+                .iter()
+                .find_map(|p| line.strip_prefix(p))
+                .unwrap_or(line);
+            cause = match cause {
+                // Two hashes that differ are one cause.
+                c if c.ends_with(':') || line.ends_with(':') || line.starts_with("sha") => {
+                    if c.is_empty() {
+                        line
+                    } else {
+                        c
+                    }
+                }
+                _ => line,
+            };
+        }
+    }
+    match cause.is_empty() || what.contains(cause) {
+        true => what.to_owned(),
+        false => format!("{}: {cause}", what.trim_end_matches(':')),
     }
 }
 
@@ -297,6 +369,39 @@ mod tests {
         );
         assert_eq!(translate("error: Broken\n", false), "uv: Broken");
         assert_eq!(translate("", false), "uv failed and said nothing");
+    }
+
+    #[test]
+    fn of_a_chain_of_causes_what_failed_and_why_is_told() {
+        let subdirectory = "DEBUG uv 0.13.9\nDEBUG Searching for Python\nUsing Python 3.11.7 environment at: E\nTRACE x\n\
+            error: Failed to download and build `m @ git+file:///g#subdirectory=no`\n  \
+            cause: The source distribution `git+file:///g#subdirectory=no` has no subdirectory `no`\n";
+        assert_eq!(
+            translate(subdirectory, false),
+            "uv: Failed to download and build `m @ git+file:///g#subdirectory=no`: The source distribution \
+             `git+file:///g#subdirectory=no` has no subdirectory `no`"
+        );
+        let build = "error: Failed to build `bad @ file:///bad`\n  cause: The build backend returned an error\n  \
+            cause: Call to `setuptools.build_meta` failed (exit status: 1)\n\n         [stderr]\n         \
+            Traceback (most recent call last):\n           File \"<string>\", line 1, in <module>\n         \
+            RuntimeError: no compiler for you\n\nhint: Build failures usually indicate a problem with the package\n";
+        assert_eq!(
+            translate(build, false),
+            "uv: Failed to build `bad @ file:///bad`: RuntimeError: no compiler for you"
+        );
+        let branch = "error: Failed to download and build `m @ git+file:///g@no`\n  cause: Git operation failed\n  \
+            cause: process didn't exit successfully: `git fetch` (exit status: 128)\n         --- stderr\n         \
+            fatal: couldn't find remote ref refs/tags/no\n";
+        assert_eq!(
+            translate(branch, false),
+            "uv: Failed to download and build `m @ git+file:///g@no`: fatal: couldn't find remote ref refs/tags/no"
+        );
+        let hash = "error: Failed to download `six==1.16.0`\n  cause: Hash mismatch for `six==1.16.0`\n\n         \
+            Expected:\n           sha256:00\n\n         Computed:\n           sha256:8a\n";
+        assert_eq!(
+            translate(hash, false),
+            "uv: Failed to download `six==1.16.0`: Hash mismatch for `six==1.16.0`"
+        );
     }
 
     #[test]

@@ -112,7 +112,8 @@ def test_parts_joined_are_the_whole(upgrade: Upgrade) -> None:
     assert without_runs(json.loads(merged.stdout)) == without_runs(whole)
 
     alone = upgrade.run("report", "merge", str(parts[0]))
-    assert alone.returncode == 0
+    assert alone.returncode == 2
+    assert alone.stderr == "error: part 2/2 is missing: 2 cells of 4 not judged\n"
     other = upgrade.run("upgrade", "--format", "json", "first", "--from", "old", "--to", "new").stdout
     (upgrade.folder / "other.json").write_text(other)
     refused = upgrade.run("report", "merge", "1.json", "other.json")
@@ -125,11 +126,14 @@ def test_a_broken_environment_is_one_line_and_stops_nothing_else(upgrade: Upgrad
     gone = str(upgrade.folder / "gone" / "bin" / "python")
     (upgrade.folder / "not-python").write_text("hello")
     (upgrade.folder / "not-python").chmod(0o755)
-    document = upgrade.json("first", "--from", "old", "--to", "bare", "--to", "not-python", "--to", "new")
+    document = upgrade.json(
+        "first", "--from", "old", "--to", "bare", "--to", "not-python", "--to", gone, "--to", "new"
+    )
     assert document["exit"] == 2
     cells = document["models"][0]["cells"]
     assert [c["state"] for c in cells] == [
         "reference",
+        "cannot-convert",
         "cannot-convert",
         "cannot-convert",
         "contract-changed",
@@ -141,9 +145,13 @@ def test_a_broken_environment_is_one_line_and_stops_nothing_else(upgrade: Upgrad
     }
     assert cells[2]["record"]["failure"]["stage"] == "environment"
     assert "not-python: cannot be run: Exec format error" in cells[2]["record"]["failure"]["message"]
+    assert cells[3]["record"]["failure"]["message"] == (
+        f"{gone}: no such environment, interpreter or requirements file"
+    )
     [step] = document["models"][0]["steps"]
-    assert step["across"] == ["bare", "not-python"]
+    assert step["across"] == ["bare", "not-python", gone]
 
+    # Where nothing is left to compare, nothing begins.
     missing = upgrade.run("upgrade", "--from", "old", "--to", gone)
     assert missing.returncode == 2
     assert missing.stderr == f"error: {gone}: no such environment, interpreter or requirements file\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ from upgrading import SHIM, Upgrade, recipe, states
 # Answers as uv does, and fails where FAKE_UV says.
 FAKE_UV = """\
 #!{python}
-import os, pathlib, subprocess, sys, time
+import os, pathlib, shutil, subprocess, sys, sysconfig, time, tomllib
 args = sys.argv[1:]
 fails = os.environ.get("FAKE_UV", "")
 def last_folder():
@@ -34,6 +35,9 @@ if args[:2] == ["pip", "compile"]:
         sys.exit("error: Failed to fetch: `https://pypi.org/simple/torch/`\\n  cause: dns error")
     size = 10**16 if fails == "huge" else 1000
     print('[[packages]]\\nname = "torch"\\nversion = "9.9"\\nwheels = [{ size = %d }]' % size)
+    for line in sys.stdin.read().split():
+        if line.startswith("./"):
+            print('[[packages]]\\nname = "%s"\\ndirectory = { path = "%s", editable = true }' % (line[2:], line))
 elif args[0] == "venv":
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", args[-1]], check=True)
 elif args[:2] == ["pip", "sync"] and "--dry-run" in args:
@@ -45,6 +49,19 @@ elif args[:2] == ["pip", "sync"]:
     if fails == "slow":
         pathlib.Path(os.environ["FAKE_UV_PID"]).write_text(str(os.getpid()))
         time.sleep(600)
+    site = next((last_folder() / "lib").glob("python*")) / "site-packages"
+    (site / "base.pth").write_text(sysconfig.get_path("purelib"))
+    lock = tomllib.loads(pathlib.Path(args[args.index("--python") + 2]).read_text())
+    for package in lock["packages"]:
+        info = site / (package["name"] + ".dist-info")
+        info.mkdir()
+        version = "9.8" if fails == "other" else package.get("version", "1.0")
+        (info / "METADATA").write_text("Name: %s\\nVersion: %s\\n" % (package["name"], version))
+        if "directory" in package:
+            folder = pathlib.Path(package["directory"]["path"])
+            assert args[args.index("--refresh-package") + 1] == package["name"]
+            (info / "direct_url.json").write_text('{"url": "%s", "dir_info": {}}' % folder.as_uri())
+            shutil.copytree(folder / package["name"], site / package["name"])
 elif args[:2] == ["cache", "dir"]:
     print(os.environ["XDG_CACHE_HOME"])
 """
@@ -94,6 +111,37 @@ def test_a_disk_that_fills_up_is_one_line_and_leaves_nothing(faked: Upgrade) -> 
             "the disk is full: free some space, name another place with --env-dir, or `coreai-audit upgrade envs prune`"
         )
     assert list(env_dir(faked).iterdir()) == []
+
+
+def test_what_is_installed_is_compared_with_what_was_resolved(faked: Upgrade) -> None:
+    for message in failures(faked, "other"):
+        assert message == (
+            "what uv installed is not what it resolved: torch==9.9 was resolved, and 9.8 is installed"
+        )
+    assert list(env_dir(faked).iterdir()) == []
+
+
+def test_a_project_that_is_edited_is_installed_and_converted_again(faked: Upgrade) -> None:
+    package = faked.folder / "mymodels" / "mymodels"
+    package.mkdir(parents=True)
+    (faked.folder / "mymodels" / "pyproject.toml").write_text('[project]\nname = "mymodels"\n')
+    source = recipe(package, "make").read_text()
+    (faked.folder / "uses.py").write_text("import mymodels\ndef uses():\n    return mymodels.make()\n")
+
+    def shown() -> tuple[list[str], str]:
+        document = faked.json("uses.py:uses", "--from", "torch==9.9 ./mymodels", "--to=-e ./mymodels")
+        contracts = [c["record"]["contract"] for c in document["models"][0]["cells"]]
+        return [c["functions"][0]["states"][0]["name"] for c in contracts], document["log"]
+
+    (package / "__init__.py").write_text(source)
+    assert shown()[0] == ["key_cache", "key_cache"]
+    assert shown() == (["key_cache", "key_cache"], "")
+    (package / "__init__.py").write_text(source.replace("key_cache", "renamed"))
+    names, log = shown()
+    assert names == ["renamed", "renamed"]
+    assert "installed " in log and "2 conversions to do, 0 results known" in log
+    (package / "__init__.py").write_text(source)
+    assert shown() == (["key_cache", "key_cache"], ""), "going back finds the old ones"
 
 
 def test_versions_that_do_not_go_together_and_a_dead_network_are_one_line(faked: Upgrade) -> None:
@@ -181,13 +229,17 @@ def shim_wheel(folder: Path) -> Path:
 
 def test_environments_are_made_by_uv_used_again_listed_and_pruned(tmp_path: Path) -> None:
     recipe(tmp_path, "first")
-    wheel = shim_wheel(tmp_path)
+    (tmp_path / "wheels").mkdir()
+    wheel = shim_wheel(tmp_path / "wheels")
     now = " ".join(f"{p}=={metadata.version(p)}" for p in ("torch", "coreai-torch", "coreai-core"))
-    shimmed = [*now.split(), f"placeholder-shim @ {wheel.as_uri()}"]
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    # No index has it: where the resolver looks is where it must be installed from.
+    pinned = f"placeholder-shim==2.0 \\\n  --hash=sha256:{digest}  # of the wheel\n"
+    (tmp_path / "shimmed.txt").write_text("--find-links ./wheels\n" + now.replace(" ", "\n") + "\n" + pinned)
     (tmp_path / "coreai-audit.toml").write_text(
         '[models.first]\nrecipe = "first.py:first"\n'
         f'[[upgrade.env]]\nname = "plain"\nrequirements = {json.dumps(now.split())}\n'
-        f'[[upgrade.env]]\nname = "with the shim"\nrequirements = {json.dumps(shimmed)}\n'
+        '[[upgrade.env]]\nname = "with the shim"\nfile = "shimmed.txt"\n'
     )
     upgrade = Upgrade(tmp_path)
     document = upgrade.json()
@@ -238,3 +290,11 @@ def test_environments_are_made_by_uv_used_again_listed_and_pruned(tmp_path: Path
     refused = upgrade.json("first.py:first", "--from", "torch==0.0.1", "--to", "torch==0.0.2")
     for cell in refused["models"][0]["cells"]:
         assert cell["record"]["failure"]["message"].startswith("no such set of versions: ")
+
+    wrong = (tmp_path / "shimmed.txt").read_text().replace(digest, "0" * 64)
+    (tmp_path / "wrong.txt").write_text(wrong)
+    refused = upgrade.json("first.py:first", "--from", "torch==0.0.1", "--to", "wrong.txt")
+    assert refused["models"][0]["cells"][1]["record"]["failure"]["message"] == (
+        "placeholder-shim==2.0: none of its files has a hash that the requirements ask for "
+        f"(sha256:{'0' * 64}): expected sha256:{digest}"
+    )

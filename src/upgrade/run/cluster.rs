@@ -61,7 +61,11 @@ impl Work<'_> {
     fn task(&self, id: usize, model: usize, resolved: &Resolved) -> ray::Task {
         let (packages, python) = match &resolved.place {
             Place::Existing(python) => (Vec::new(), Some(python.clone())),
-            Place::Locked { lock, .. } => (lock.lines().lines().map(str::to_owned).collect(), None),
+            Place::Locked { lock, indexes, .. } => {
+                let lines = lock.lines();
+                let lines = lines.lines().map(str::to_owned);
+                (indexes.iter().cloned().chain(lines).collect(), None)
+            }
         };
         let named = &self.plan.models[model];
         ray::Task {

@@ -124,11 +124,19 @@ impl Work<'_> {
             };
             let python = match (&resolved.place, envs) {
                 (Place::Existing(python), _) => Ok(python.clone()),
-                (Place::Locked { lock, python }, Some(envs)) => match envs.find(lock) {
+                (
+                    Place::Locked {
+                        lock,
+                        python,
+                        credentials,
+                        ..
+                    },
+                    Some(envs),
+                ) => match envs.find(lock) {
                     Some(python) => Ok(python),
-                    None => match envs.promise(lock, python, &mut promised) {
+                    None => match envs.promise(lock, python, credentials, &mut promised) {
                         Ok(()) => {
-                            to_make.push((at, lock, python));
+                            to_make.push((at, lock, python, credentials));
                             continue;
                         }
                         Err(error) => Err(error.to_string()),
@@ -138,11 +146,13 @@ impl Work<'_> {
             };
             self.ready(at, python, shared, changed);
         }
-        for (at, wanted, python) in to_make {
+        for (at, wanted, python, credentials) in to_make {
             let environment = lock(shared).groups[at].environment;
             self.watcher.making(self.label(environment));
             let made = match envs {
-                Some(envs) => envs.make(wanted, python).map_err(|e| e.to_string()),
+                Some(envs) => envs
+                    .make(wanted, python, credentials)
+                    .map_err(|e| e.to_string()),
                 None => Err("uv is gone".to_owned()),
             };
             let error = made.as_ref().err().map(String::as_str);
