@@ -5,14 +5,28 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
+/// A regular file in memory.
+///
+/// Errors are the system's.
+pub fn map(file: &std::fs::File) -> io::Result<memmap2::Mmap> {
+    // SAFETY: the mapping is only read. Another process that changes the file while it is mapped changes
+    // what is read, which every reader here must and does bear; one that cuts it ends this process, as with
+    // any mapped file.
+    unsafe { memmap2::Mmap::map(file) }
+}
+
 /// Writes `bytes` under a temporary name in the same folder, then renames.
 ///
 /// What stands there and is no file (`/dev/stdout`, a named pipe) is written to and stays what it is.
 ///
 /// Errors carry the path.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let with_path =
-        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let with_path = |error: io::Error| {
+        // The temporary file's name says nothing to whoever asked for this one.
+        let all = error.to_string();
+        let cause = all.split(" at path \"").next().unwrap_or_default();
+        io::Error::new(error.kind(), format!("{}: {cause}", path.display()))
+    };
     if let Ok(there) = std::fs::metadata(path) {
         if !there.is_file() && !there.is_dir() {
             let mut open = std::fs::OpenOptions::new();
@@ -44,6 +58,17 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_written_is_told_by_its_own_name_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gone/file");
+        let error = write_atomically(&path, b"one").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("{}: No such file or directory (os error 2)", path.display())
+        );
+    }
 
     #[test]
     fn a_file_is_replaced() {

@@ -250,10 +250,18 @@ class ModelFunction:
         return view
 
     def _apart(self, states: Mapping[str, Array], views: Mapping[str, Array]) -> None:
-        """Outputs are written when the states have been, and would overwrite them."""
+        """Outputs are written when the states have been, and would overwrite them, or each other."""
         import numpy as np
 
+        seen: dict[str, Array] = {}
         for name, view in views.items():
+            for other, array in seen.items():
+                if np.may_share_memory(view, array):
+                    raise RunError(
+                        f"function {self.name}: the views of outputs {other} and {name} share memory; "
+                        "each needs an array of its own"
+                    )
+            seen[name] = view
             for state, array in states.items():
                 if np.may_share_memory(view, array):
                     raise RunError(
@@ -292,7 +300,10 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
             return np.dtype(bits)
         kind = getattr(ml_dtypes, special, None)
         return np.dtype(bits if kind is None else kind)
-    return np.dtype(_NUMPY.get(name, name))
+    try:
+        return np.dtype(_NUMPY.get(name, name))
+    except TypeError:
+        raise RunError(f"numpy has no type for values of {name}") from None
 
 
 def _bytes(array: Array) -> memoryview:

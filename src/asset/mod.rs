@@ -128,11 +128,7 @@ impl Asset {
         let bytes: Owner = if about.len() == 0 {
             Arc::new([])
         } else {
-            // SAFETY: the mapping is only read. Another process that changes the file while it is
-            // mapped changes what is read, which every reader here must and does bear; one that cuts
-            // it ends this process, as with any mapped file.
-            let map = unsafe { memmap2::Mmap::map(&file) };
-            Arc::new(map.map_err(|e| Error::io(&program, "map", e))?)
+            Arc::new(crate::files::map(&file).map_err(|e| Error::io(&program, "map", e))?)
         };
         Ok(Asset {
             path: path.to_path_buf(),

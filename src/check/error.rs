@@ -62,6 +62,18 @@ pub enum CheckError {
         /// Functions in the asset.
         functions: Vec<String>,
     },
+    /// The contract is another asset's.
+    #[error("the contract is not of this asset: its {} has the {role}s {}, the asset's has {}. Give the contract of this asset, or leave out --contract", name(function), list(contract), list(asset))]
+    OtherContract {
+        /// The function.
+        function: String,
+        /// Input or state.
+        role: crate::contract::Role,
+        /// Names in the contract.
+        contract: Vec<String>,
+        /// Names in the asset.
+        asset: Vec<String>,
+    },
     /// An input that nothing in the trace belongs to.
     #[error("{}: no argument in it is the input {} of {}; it has {}. Give the contract with the sources: --contract", trace.display(), name(input), name(function), list(arguments))]
     Input {

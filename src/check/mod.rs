@@ -154,6 +154,7 @@ pub fn check_module(
         }
     }
     let mut findings = told.findings;
+    pair.notes.append(&mut told.notes);
     let mut protocols = Vec::new();
     if let Some(first) = outcomes.first() {
         let bench = protocols::Bench::new(&pair, first.run, first.done, options.budget);
@@ -169,7 +170,9 @@ pub fn check_module(
         findings.extend(found);
     }
     let not_compared = uncompared::uncompared(&pair, &outcomes, &alignment);
-    findings.extend(uncompared::findings(&not_compared, &findings));
+    let mut ports = outcomes.iter().flat_map(|o| &o.ports);
+    let nothing = ports.all(|p| p.steps.is_empty()) && outcomes.iter().all(|o| o.stopped.is_none());
+    findings.extend(uncompared::findings(&not_compared, &findings, nothing));
     findings.sort();
     findings.dedup();
     Ok(Report {

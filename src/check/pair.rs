@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::options::Options;
 use super::trace::{self, Trace};
 use super::{CheckError, Tolerance};
-use crate::contract::{self, Contract, Source, SourceKind};
+use crate::contract::{self, Contract, Role, Source, SourceKind};
 use crate::ir::{Body, Graph, Module, Type};
 use crate::runtime::{DType, Model, Port};
 
@@ -118,6 +118,8 @@ impl<'a> Pair<'a> {
                 continue;
             };
             let run = model.function(&name)?;
+            let given = contract.functions.iter().find(|f| f.name == name);
+            given.map_or(Ok(()), |given| of_this(given, &run))?;
             let known = [
                 (
                     How::Contract,
@@ -228,6 +230,33 @@ impl<'a> Pair<'a> {
         }
         all
     }
+}
+
+/// Whether a contract's function has the inputs and states of the asset's, in any order.
+fn of_this(given: &contract::Function, run: &crate::runtime::Function) -> Result<(), CheckError> {
+    let inputs: Vec<&String> = given.inputs.iter().map(|p| &p.name).collect();
+    let states: Vec<&String> = given.states.iter().map(|s| &s.name).collect();
+    let sorted = |names: Vec<&String>| {
+        let mut names: Vec<String> = names.into_iter().cloned().collect();
+        names.sort();
+        names
+    };
+    for (role, own, ports) in [
+        (Role::Input, inputs, run.inputs()),
+        (Role::State, states, run.states()),
+    ] {
+        let contract = sorted(own);
+        let asset = sorted(ports.iter().map(|p| &p.name).collect());
+        if contract != asset {
+            return Err(CheckError::OtherContract {
+                function: given.name.clone(),
+                role,
+                contract,
+                asset,
+            });
+        }
+    }
+    Ok(())
 }
 
 impl Function<'_> {

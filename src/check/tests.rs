@@ -174,7 +174,29 @@ fn a_trace_of_another_model_is_refused() {
 fn a_contract_of_another_asset_is_refused() {
     let module = text::parse(CACHE).unwrap();
     let mut contract = crate::contract::extract(&module).contract;
-    contract.functions[0].name = "decode".into();
+    let states = |contract: &mut crate::contract::Contract| {
+        contract.functions[0].states[0].name = "keys".into();
+    };
+    let functions = |contract: &mut crate::contract::Contract| {
+        contract.functions[0].name = "decode".into();
+    };
+    let own = contract.clone();
+    functions(&mut contract);
+    assert_eq!(
+        refused(&module, &contract),
+        "the contract given has decode, and the asset has main; is it the contract of this asset?"
+    );
+    contract = own;
+    states(&mut contract);
+    assert_eq!(
+        refused(&module, &contract),
+        "the contract is not of this asset: its main has the states keys, the asset's has cache. \
+         Give the contract of this asset, or leave out --contract"
+    );
+}
+
+/// Why a contract cannot be used for the cache.
+fn refused(module: &crate::ir::Module, contract: &crate::contract::Contract) -> String {
     let dir = tempfile::tempdir().unwrap();
     let mut traced = Traced::new("main");
     traced.argument("x");
@@ -184,17 +206,14 @@ fn a_contract_of_another_asset_is_refused() {
     let options = Options::default();
     let error = check_module(
         Path::new("cache"),
-        &module,
-        &contract,
+        module,
+        contract,
         &trace,
         &options,
         &mut (),
     )
     .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the contract given has decode, and the asset has main; is it the contract of this asset?"
-    );
+    error.to_string()
 }
 
 #[test]
@@ -372,6 +391,25 @@ fn an_output_that_no_step_compares_is_told_and_holds_no_parity() {
         finding.unwrap().message,
         "output sum is not compared with PyTorch in any step: no value that main returns in PyTorch fits it"
     );
+    assert_eq!(finding.unwrap().severity, crate::report::Severity::Warning);
+}
+
+#[test]
+fn a_trace_that_compares_nothing_proves_nothing() {
+    let mut traced = Traced::new("main");
+    traced.buffer("cache", &[4, 2], &[0.0; 8]);
+    traced.argument("x");
+    traced.argument("y");
+    let call = call("main").given("x", longs(&[1], &[0]));
+    traced.call(call.input("y", &[1, 2], &[1.0; 2]));
+    let report = checked(CACHE, &traced, &Options::default());
+    let severities: Vec<_> = report
+        .findings
+        .iter()
+        .filter(|f| f.id == "not-compared")
+        .map(|f| f.severity)
+        .collect();
+    assert_eq!(severities, [crate::report::Severity::Error; 2]);
 }
 
 /// A sum of any extents, all of which the input shares.
@@ -463,4 +501,30 @@ fn a_truncation_that_is_scaled_afterwards_is_found_by_trying() {
         .map(|f| f.id.clone())
         .collect();
     assert_eq!(ids, ["values-differ"]);
+}
+
+#[test]
+fn where_trying_has_too_much_to_try_the_report_says_so() {
+    let add = |result: usize, value: &str| {
+        format!("    %{result} = \"coreai.add\"({value}, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n")
+    };
+    let sums: String = (0..=400)
+        .map(|i| match i {
+            0 => add(0, "%x"),
+            _ => add(i, &format!("%{}", i - 1)),
+        })
+        .collect();
+    let program = format!(
+        "module {{\n  coreai.graph @main(%x: tensor<4xf32> {{coreai.name = \"x\"}}) -> (tensor<4xf32> {{coreai.name = \"y\"}}) {{\n{sums}    coreai.output %400 : tensor<4xf32>\n  }}\n}}"
+    );
+    let mut traced = Traced::new("main");
+    traced.argument("x");
+    let call = call("main").input("x", &[4], &[0.5; 4]);
+    traced.call(call.output("", &[4], &[7.0; 4]));
+    let report = checked(&program, &traced, &Options::default());
+    assert_eq!(
+        report.notes,
+        ["whether y of main differs by a truncation the converter lost was not tried to the end: \
+          the program has 402 values and 402 ops, the limits are 400 and 16384"]
+    );
 }

@@ -143,7 +143,13 @@ fn state_reason(function: &Function<'_>, state: Option<&Bound>) -> (String, Stri
 }
 
 /// One finding for each function and reason, unless `told` accounts for it.
-pub fn findings(all: &[Uncompared], told: &[Finding]) -> Vec<Finding> {
+///
+/// Where nothing at all was compared (`nothing`), that is an error: such a trace proves nothing.
+pub fn findings(all: &[Uncompared], told: &[Finding], nothing: bool) -> Vec<Finding> {
+    let severity = match nothing {
+        true => Severity::Error,
+        false => Severity::Warning,
+    };
     let mut findings: Vec<Finding> = Vec::new();
     let mut done: Vec<(&str, &str)> = Vec::new();
     for one in all {
@@ -171,7 +177,7 @@ pub fn findings(all: &[Uncompared], told: &[Finding]) -> Vec<Finding> {
             Finding::new(
                 "not-compared",
                 Stage::Check,
-                Severity::Warning,
+                severity,
                 format!(
                     "{} {verb} not compared with PyTorch in any step: {}",
                     list(&ports),

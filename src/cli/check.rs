@@ -164,6 +164,10 @@ impl Args {
 
     fn options(&self) -> Result<Options, Failure> {
         let mut protocols = Vec::new();
+        let none = |word: &Selection| matches!(word, Selection::None);
+        if self.protocols.len() > 1 && self.protocols.iter().any(none) {
+            return Err("--protocols none goes with no other word".into());
+        }
         for word in &self.protocols {
             match word {
                 Selection::All => protocols.extend(ProtocolKind::ALL),

@@ -6,10 +6,11 @@ use super::steps::Steps;
 use super::{Context, Exit, Failure, Format, FormatArg};
 use crate::runtime::files::{self, Tensors};
 use crate::runtime::generate::{self, Numbers, Step};
-use crate::runtime::{Function, Model, Port, Tensor};
+use crate::runtime::{Class, DType, Function, Model, Port, RunError, Tensor};
+use crate::text;
 use report::{Report, Timing};
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Execute a function of an asset on this machine
@@ -57,7 +58,8 @@ pub struct Args {
     capacity: u32,
 
     /// Made-up ids are below this
-    #[arg(long, value_name = "IDS", default_value_t = 100)]
+    #[arg(long, value_name = "IDS", default_value_t = 100,
+        value_parser = clap::value_parser!(u32).range(1..))]
     vocabulary: u32,
 
     /// Seed of made-up values
@@ -81,11 +83,12 @@ impl Args {
     pub(super) fn run(self, context: &mut Context<'_>) -> Result<Exit, Failure> {
         let start = Instant::now();
         let model = Model::load(&self.asset)?.with_threads(usize::from(self.threads))?;
+        if let Some(save) = &self.save {
+            outside(save, &self.asset)?;
+        }
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let function = self.function(&model)?;
-        let given = self.inputs.as_deref().map(files::read).transpose()?;
-        let given = given.unwrap_or_default();
-        self.refuse_unknown(&function, &given)?;
+        let given = self.given(&function)?;
         let mut states = self.states(&function)?;
         let mut numbers = Numbers::seeded(self.seed);
         let mut saved: Vec<(String, Tensor)> = Vec::new();
@@ -106,7 +109,9 @@ impl Args {
             let mut bound: Vec<(&str, &mut Tensor)> =
                 states.iter_mut().map(|(n, t)| (n.as_str(), t)).collect();
             let start = Instant::now();
-            last = function.run(&inputs, &mut bound, &mut [])?;
+            last = function
+                .run(&inputs, &mut bound, &mut [])
+                .map_err(|error| self.with_hint(&function, &given, i, error))?;
             times.push(start.elapsed().as_secs_f64() * 1e3);
             if self.save.is_some() {
                 saved.extend(last.iter().map(|(n, t)| (format!("{i}/{n}"), t.clone())));
@@ -143,6 +148,25 @@ impl Args {
         Ok(Exit::Good)
     }
 
+    /// The error; where an id that was made up may be too large, with what to do about it.
+    fn with_hint(&self, function: &Function, given: &Tensors, i: u32, error: RunError) -> Failure {
+        let made_up = |p: &Port| {
+            let of_step = format!("{i}/{}", p.name);
+            !given.contains_key(&p.name)
+                && !given.contains_key(&of_step)
+                && matches!(p.dtype.class(), Class::Int { .. })
+        };
+        let gathers = matches!(&error, RunError::Op { op, .. } if op.contains("gather"));
+        if gathers && function.inputs().iter().any(made_up) {
+            return format!(
+                "{error}; ids are made up below {}: give the number the model knows with --vocabulary",
+                self.vocabulary
+            )
+            .into();
+        }
+        error.into()
+    }
+
     fn step(&self, past: usize, length: usize) -> Step {
         Step {
             past,
@@ -169,37 +193,55 @@ impl Args {
         }
     }
 
-    /// An entry no port asks for is a mistake worth telling.
-    fn refuse_unknown(&self, function: &Function, given: &Tensors) -> Result<(), Failure> {
-        let known = |name: &str| function.inputs().iter().any(|p| p.name == name);
-        let of_step = |name: &str| {
-            let (step, name) = name.split_once('/')?;
-            step.parse::<u32>().ok().map(|_| known(name))
+    /// The inputs of the file. An entry that no port, or no step, asks for is a mistake worth telling.
+    fn given(&self, function: &Function) -> Result<Tensors, Failure> {
+        let Some(path) = &self.inputs else {
+            return Ok(Tensors::new());
         };
-        let wild = given.keys().find(|k| !known(k) && of_step(k) != Some(true));
-        match (wild, &self.inputs) {
-            (Some(name), Some(path)) => Err(format!(
-                "{}: {} has no input {}",
-                path.display(),
-                function.name(),
-                crate::text::name(name)
-            )
-            .into()),
-            _ => Ok(()),
-        }
+        let port = |name: &str| function.inputs().iter().find(|p| p.name == name);
+        let fits = |entry: &str, dtype: DType, shape: &[usize]| {
+            // A name with a slash is a port's own before it is a step's.
+            let of_step = || {
+                let (step, name) = entry.split_once('/')?;
+                step.parse().ok().filter(|n: &u32| n.to_string() == step)?;
+                port(name)
+            };
+            let unknown = || format!("{} has no input of this name", text::name(function.name()));
+            let found = port(entry).or_else(of_step).ok_or_else(unknown)?;
+            files::fits_port(found, dtype, shape)
+        };
+        Ok(files::read(path, &fits)?)
     }
 
     fn states(&self, function: &Function) -> Result<Vec<(String, Tensor)>, Failure> {
-        let mut given = self.states.as_deref().map(files::read).transpose()?;
+        let mut given = match &self.states {
+            None => Tensors::new(),
+            Some(path) => files::read(path, &|entry, dtype, shape| {
+                let named = |name: &str| function.states().iter().find(|p| p.name == name);
+                match named(entry).or_else(|| named(entry.strip_prefix("state/")?)) {
+                    Some(port) => files::fits_port(port, dtype, shape),
+                    // What --save has written holds outputs, too.
+                    None if is_output(function, entry) => Ok(()),
+                    None => Err(format!(
+                        "{} has no state of this name",
+                        text::name(function.name())
+                    )),
+                }
+            })?,
+        };
         let mut states = Vec::new();
         for port in function.states() {
-            let own = given.as_mut().and_then(|g| {
-                let stored = format!("state/{}", port.name);
-                g.remove(&port.name).or_else(|| g.remove(&stored))
-            });
-            let value = match own {
-                Some(t) => files::as_port(t, port.dtype),
-                None => generate::state(port, self.step(0, 1))?,
+            let stored = format!("state/{}", port.name);
+            let value = match (given.remove(&port.name), given.remove(&stored)) {
+                (Some(_), Some(_)) => {
+                    let name = text::name(&port.name);
+                    return Err(format!(
+                        "two values for the state {name}: {name} and state/{name}"
+                    )
+                    .into());
+                }
+                (Some(t), None) | (None, Some(t)) => files::as_port(t, port.dtype),
+                (None, None) => generate::state(port, self.step(0, 1))?,
             };
             states.push((port.name.clone(), value));
         }
@@ -226,6 +268,28 @@ impl Args {
             .map(|p| Ok((p.name.clone(), one(p, numbers)?)))
             .collect()
     }
+}
+
+/// Refuses to write into the asset that is run.
+fn outside(save: &Path, asset: &Path) -> Result<(), Failure> {
+    let folder = match save.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let (Ok(folder), Ok(asset)) = (folder.canonicalize(), asset.canonicalize()) else {
+        return Ok(());
+    };
+    if folder.starts_with(&asset) {
+        return Err(format!("{}: lies inside the asset that is run", save.display()).into());
+    }
+    Ok(())
+}
+
+/// Whether `--save` calls an output so: the step and its name.
+fn is_output(function: &Function, entry: &str) -> bool {
+    entry.split_once('/').is_some_and(|(step, name)| {
+        step.parse::<u32>().is_ok() && function.outputs().iter().any(|p| p.name == name)
+    })
 }
 
 /// The most memory this process has had at a time, in bytes, mapped weights that were touched included;

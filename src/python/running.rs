@@ -78,7 +78,8 @@ impl RunModel {
             for (other, .., theirs) in &states[..i] {
                 if overlap(memory, theirs) {
                     return Err(RunError::new_err(format!(
-                        "states {other} and {name} share memory; each needs an array of its own"
+                        "function {}: states {other} and {name} share memory; each needs an array of its own",
+                        function.name()
                     )));
                 }
             }

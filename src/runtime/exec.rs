@@ -338,7 +338,8 @@ impl<'m> Exec<'m> {
     ) -> Done<Tensor> {
         // Replacing keeps the shape arithmetic in one place: it yields the result's shape.
         let like = reduce_with(input, axes, init, Combiner::Replace)?;
-        let mut out: Vec<Tensor> = vec![init.clone(); like.len()];
+        let mut out: Vec<Tensor> = super::tensor::room(like.len())?;
+        out.resize(like.len(), init.clone());
         let steps = super::tensor::row_major(like.dims());
         let elements = input.contiguous()?;
         let mut index: Dims = input.dims().iter().map(|_| 0).collect();

@@ -1,12 +1,12 @@
 //! Tensors in files: `.safetensors` and `.npz`.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
 use super::tensor::count;
 use super::{DType, Tensor};
-use crate::files::write_atomically;
+use crate::files::{map, write_atomically};
 
 /// Why a file of tensors cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +19,9 @@ pub enum FileError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// It could not be written; the source names it.
+    #[error("{0}")]
+    Write(std::io::Error),
     /// Its contents.
     #[error("{}: {what}", path.display())]
     Contents {
@@ -32,11 +35,13 @@ pub enum FileError {
 /// Named tensors.
 pub type Tensors = BTreeMap<String, Tensor>;
 
-/// Reads a `.safetensors` or `.npz` file, by its extension.
+/// Reads a `.safetensors` or `.npz` file, by its extension. `fits` is asked before the values of an entry
+/// are read, so that nothing is unpacked that nobody can use.
 ///
 /// # Errors
-/// When it cannot be read, is neither, or an entry is of a type no function takes.
-pub fn read(path: &Path) -> Result<Tensors, FileError> {
+/// When it cannot be read, is neither or no regular file, an entry is of a type no function takes or there
+/// twice, or `fits` refuses one.
+pub fn read(path: &Path, fits: &Fits<'_>) -> Result<Tensors, FileError> {
     let contents = |what: String| FileError::Contents {
         path: path.into(),
         what,
@@ -45,26 +50,38 @@ pub fn read(path: &Path) -> Result<Tensors, FileError> {
         path: path.into(),
         source,
     };
-    match path.extension().and_then(|e| e.to_str()) {
-        Some("safetensors") => {
-            let bytes = std::fs::read(path).map_err(io)?;
-            read_safetensors(&bytes).map_err(contents)
-        }
-        Some("npz") => {
-            let file = std::fs::File::open(path).map_err(io)?;
-            read_npz(std::io::BufReader::new(file)).map_err(contents)
-        }
-        _ => Err(contents(
+    let extension = path.extension().and_then(|e| e.to_str());
+    if !matches!(extension, Some("safetensors" | "npz")) {
+        return Err(contents(
             "expected a file called *.safetensors or *.npz".into(),
-        )),
+        ));
     }
+    // Opening a pipe would wait for its other end, and a device may never end.
+    if !std::fs::metadata(path).map_err(io)?.is_file() {
+        return Err(contents("expected a file, found something else".into()));
+    }
+    let file = std::fs::File::open(path).map_err(io)?;
+    if extension == Some("npz") {
+        return read_npz(std::io::BufReader::new(file), fits).map_err(contents);
+    }
+    let map = map(&file).map_err(io)?;
+    read_safetensors(&map, fits).map_err(contents)
 }
 
-fn read_safetensors(bytes: &[u8]) -> Result<Tensors, String> {
-    use safetensors::Dtype;
-    let all = safetensors::SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
+/// Whether an entry of this name, type and shape can be used; the error says what is expected.
+pub type Fits<'a> = dyn Fn(&str, DType, &[usize]) -> Result<(), String> + 'a;
+
+fn read_safetensors(bytes: &[u8], fits: &Fits<'_>) -> Result<Tensors, String> {
+    use safetensors::{Dtype, SafeTensors};
+    let all = SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
+    // Of two entries of one name the library keeps the last.
+    let (length, _) = SafeTensors::read_metadata(bytes).map_err(|e| e.to_string())?;
+    let header = bytes.get(8..length + 8).ok_or("is no safetensors file")?;
+    let EachOnce = serde_json::from_slice(header).map_err(|e| e.to_string())?;
     let mut out = Tensors::new();
-    for (name, view) in all.tensors() {
+    let mut entries = all.tensors();
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    for (name, view) in entries {
         let dtype = match view.dtype() {
             Dtype::BOOL => DType::Bool,
             Dtype::U8 => DType::U8,
@@ -85,16 +102,47 @@ fn read_safetensors(bytes: &[u8]) -> Result<Tensors, String> {
             Dtype::F8_E8M0 => DType::F8E8M0,
             other => return Err(format!("entry {name} is of type {other:?}")),
         };
+        let wrong = |e: String| format!("entry {name}: {e}");
+        fits(&name, dtype, view.shape()).map_err(wrong)?;
         let tensor = Tensor::from_bytes(dtype, view.shape(), view.data());
-        out.insert(
-            name.clone(),
-            tensor.map_err(|e| format!("entry {name}: {e}"))?,
-        );
+        out.insert(name.clone(), tensor.map_err(|e| wrong(e.to_string()))?);
     }
     Ok(out)
 }
 
-fn read_npz(file: impl Read + std::io::Seek) -> Result<Tensors, String> {
+/// A JSON object in which each key occurs once.
+struct EachOnce;
+
+impl<'de> serde::Deserialize<'de> for EachOnce {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<EachOnce, D::Error> {
+        struct Keys;
+        impl<'de> serde::de::Visitor<'de> for Keys {
+            type Value = EachOnce;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<EachOnce, A::Error> {
+                let mut seen = std::collections::HashSet::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    map.next_value::<serde::de::IgnoredAny>()?;
+                    if let Some(key) = seen.replace(key) {
+                        let what = format!("there are two entries called {key:?}");
+                        return Err(serde::de::Error::custom(what));
+                    }
+                }
+                Ok(EachOnce)
+            }
+        }
+        from.deserialize_map(Keys)
+    }
+}
+
+fn read_npz(file: impl Read + Seek, fits: &Fits<'_>) -> Result<Tensors, String> {
     let mut archive = zip::ZipArchive::new(file).map_err(|e| e.to_string())?;
     let mut out = Tensors::new();
     for i in 0..archive.len() {
@@ -102,18 +150,28 @@ fn read_npz(file: impl Read + std::io::Seek) -> Result<Tensors, String> {
         let name = entry.name().map_err(|e| e.to_string())?;
         let name = name.trim_end_matches(".npy").to_string();
         let size = entry.size();
-        let tensor = read_npy(entry, size).map_err(|e| format!("entry {name}: {e}"))?;
-        out.insert(name, tensor);
+        let own = |dtype, shape: &[usize]| fits(&name, dtype, shape);
+        let tensor = read_npy(entry, size, own).map_err(|e| format!("entry {name}: {e}"))?;
+        if out.insert(name.clone(), tensor).is_some() {
+            return Err(format!("there are two entries called {name:?}"));
+        }
     }
     Ok(out)
 }
 
 /// One array: a header in the syntax of a Python dictionary, then the values.
-fn read_npy(mut from: impl Read, size: u64) -> Result<Tensor, String> {
+fn read_npy(
+    mut from: impl Read,
+    size: u64,
+    fits: impl Fn(DType, &[usize]) -> Result<(), String>,
+) -> Result<Tensor, String> {
     let mut fixed = [0u8; 10];
     from.read_exact(&mut fixed).map_err(|e| e.to_string())?;
     if &fixed[..6] != b"\x93NUMPY" {
         return Err("is no array".into());
+    }
+    if !(1..=3).contains(&fixed[6]) {
+        return Err(format!("is of version {} of the format", fixed[6]));
     }
     let (mut length, mut start) = (usize::from(u16::from_le_bytes([fixed[8], fixed[9]])), 10u64);
     if fixed[6] > 1 {
@@ -136,6 +194,7 @@ fn read_npy(mut from: impl Read, size: u64) -> Result<Tensor, String> {
             "holds another number of bytes than {shape:?} of {dtype} takes"
         ));
     };
+    fits(dtype, &shape)?;
     let mut tensor = Tensor::zeros(dtype, &shape).map_err(|e| e.to_string())?;
     let own = tensor.bytes_mut().map_err(|e| e.to_string())?;
     debug_assert_eq!(own.len(), bytes);
@@ -192,15 +251,42 @@ fn npy_header(header: &str) -> Result<(DType, Vec<usize>), String> {
 /// `uint8` an 8-bit float or a boolean where the port asks for one. Anything else stays.
 #[must_use]
 pub fn as_port(tensor: Tensor, wanted: DType) -> Tensor {
-    let patterns = match tensor.dtype() {
-        DType::U16 => wanted == DType::BF16,
-        DType::U8 => wanted.small_float().is_some() || wanted.is_narrow_int(),
-        _ => false,
-    };
-    if !patterns {
+    if !is_pattern(tensor.dtype(), wanted) {
         return tensor;
     }
     Tensor::from_bytes(wanted, tensor.shape(), &tensor.bytes()).unwrap_or(tensor)
+}
+
+/// Whether a stored type holds the bit patterns of a port's.
+fn is_pattern(stored: DType, wanted: DType) -> bool {
+    match stored {
+        DType::U16 => wanted == DType::BF16,
+        DType::U8 => wanted.small_float().is_some() || wanted.is_narrow_int(),
+        _ => false,
+    }
+}
+
+/// Whether an entry of this type and shape can be given for a port.
+///
+/// # Errors
+/// What the port takes.
+pub fn fits_port(port: &super::Port, dtype: DType, shape: &[usize]) -> Result<(), String> {
+    let extents = port.shape.len() == shape.len()
+        && port
+            .shape
+            .iter()
+            .zip(shape)
+            .all(|(wanted, have)| wanted.is_none_or(|w| w == *have as u64));
+    if extents && (dtype == port.dtype || is_pattern(dtype, port.dtype)) {
+        return Ok(());
+    }
+    Err(format!(
+        "is {dtype} {}, but {} is {} {}",
+        super::error::shape(shape),
+        crate::text::name(&port.name),
+        port.dtype,
+        super::error::extents(&port.shape)
+    ))
 }
 
 /// Writes a `.safetensors` file. Types the format lacks are stored as `uint8` bit patterns.
@@ -213,6 +299,10 @@ pub fn write(path: &Path, tensors: &[(String, &Tensor)]) -> Result<(), FileError
         path: path.into(),
         what,
     };
+    if path.extension().is_some_and(|e| e == "npz" || e == "npy") {
+        let what = "safetensors are written here; give it a name that ends in .safetensors";
+        return Err(contents(what.into()));
+    }
     let bytes: Vec<_> = tensors.iter().map(|(_, t)| t.bytes()).collect();
     let mut views = Vec::new();
     for ((name, t), bytes) in tensors.iter().zip(&bytes) {
@@ -244,10 +334,7 @@ pub fn write(path: &Path, tensors: &[(String, &Tensor)]) -> Result<(), FileError
         views.push((name, view.map_err(|e| contents(e.to_string()))?));
     }
     let file = safetensors::serialize(views, None).map_err(|e| contents(e.to_string()))?;
-    write_atomically(path, &file).map_err(|source| FileError::Io {
-        path: path.into(),
-        source,
-    })
+    write_atomically(path, &file).map_err(FileError::Write)
 }
 
 #[cfg(test)]
@@ -271,12 +358,78 @@ mod tests {
         let a = Tensor::from_values(&[2], &[1.5f32, -2.0]).unwrap();
         let b = Tensor::from_bytes(DType::Bool, &[1], &[1]).unwrap();
         write(&path, &[("a".into(), &a), ("b".into(), &b)]).unwrap();
-        let back = read(&path).unwrap();
+        let back = read(&path, &|_, _, _| Ok(())).unwrap();
         assert_eq!(back["a"].values::<f32>().unwrap(), [1.5, -2.0]);
         assert_eq!(
             (back["b"].dtype(), &*back["b"].bytes()),
             (DType::Bool, &[1u8][..])
         );
+    }
+
+    /// A safetensors file with this header and so many bytes of values.
+    fn told(header: &str, values: usize) -> String {
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header.as_bytes());
+        bytes.resize(bytes.len() + values, 0);
+        let any = read_safetensors(&bytes, &|_, _, _| Ok(()));
+        any.map(|t| t.len().to_string()).unwrap_or_else(|e| e)
+    }
+
+    #[test]
+    fn entries_of_one_name_and_headers_that_lie_are_refused() {
+        let entry = |name: &str, from: usize| {
+            let to = from + 4;
+            format!(r#""{name}":{{"dtype":"F32","shape":[1],"data_offsets":[{from},{to}]}}"#)
+        };
+        let two = |a: &str, b: &str| format!("{{{},{}}}", entry(a, 0), entry(b, 4));
+        assert_eq!(told(&two("a", "b"), 8), "2");
+        let twice = told(&format!("{{{},{}}}", entry("a", 0), entry("a", 0)), 4);
+        assert!(
+            twice.starts_with(r#"there are two entries called "a""#),
+            "{twice}"
+        );
+        assert!(told(&two("a", "b"), 9).contains("not fully covered"));
+        assert!(told("{", 0).contains("header"));
+    }
+
+    #[test]
+    fn what_nobody_can_use_is_not_unpacked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.npz");
+        let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
+        zip.start_file("x.npy", zip::write::SimpleFileOptions::default())
+            .unwrap();
+        let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (1048576,), }";
+        let mut array = b"\x93NUMPY\x01\x00".to_vec();
+        array.extend((header.len() as u16).to_le_bytes());
+        array.extend(header.as_bytes());
+        array.resize(array.len() + (1 << 20), 0);
+        std::io::Write::write_all(&mut zip, &array).unwrap();
+        zip.finish().unwrap();
+        assert_eq!(read(&path, &|_, _, _| Ok(())).unwrap()["x"].len(), 1 << 20);
+        let refused = read(&path, &|name, dtype, shape| {
+            Err(format!("{name} {dtype} {shape:?}"))
+        });
+        let told = refused.unwrap_err().to_string();
+        assert!(
+            told.ends_with("t.npz: entry x: x uint8 [1048576]"),
+            "{told}"
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_or_a_pipe_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, made) in [("z.safetensors", "/dev/zero"), ("z.npz", "/dev/zero")] {
+            let path = dir.path().join(name);
+            std::os::unix::fs::symlink(made, &path).unwrap();
+            let told = read(&path, &|_, _, _| Ok(())).unwrap_err().to_string();
+            assert!(
+                told.ends_with("expected a file, found something else"),
+                "{told}"
+            );
+        }
     }
 
     #[test]
@@ -286,7 +439,7 @@ mod tests {
         bytes.extend((header.len() as u16).to_le_bytes());
         bytes.extend(header.as_bytes());
         let size = bytes.len() as u64;
-        let error = read_npy(&bytes[..], size).unwrap_err();
+        let error = read_npy(&bytes[..], size, |_, _| Ok(())).unwrap_err();
         assert!(
             error.starts_with("holds another number of bytes"),
             "{error}"

@@ -453,24 +453,28 @@ impl Tensor {
     /// Integers of any integer or boolean type.
     pub(crate) fn ints(&self) -> OpResult<SmallVec<[i64; 8]>> {
         let t = self.contiguous()?;
+        let mut out = SmallVec::new();
+        // As many as a program asks for: an error and not the end of the process.
+        out.try_reserve_exact(t.len())
+            .map_err(|_| format!("no memory for {} integers", t.len()))?;
         use DType::*;
-        Ok(match self.dtype {
-            I2 | I4 | I8 => t.data::<i8>()?.iter().map(|v| i64::from(*v)).collect(),
-            I16 => t.data::<i16>()?.iter().map(|v| i64::from(*v)).collect(),
-            I32 => t.data::<i32>()?.iter().map(|v| i64::from(*v)).collect(),
-            I64 => t.data::<i64>()?.iter().copied().collect(),
+        match self.dtype {
+            I2 | I4 | I8 => out.extend(t.data::<i8>()?.iter().map(|v| i64::from(*v))),
+            I16 => out.extend(t.data::<i16>()?.iter().map(|v| i64::from(*v))),
+            I32 => out.extend(t.data::<i32>()?.iter().map(|v| i64::from(*v))),
+            I64 => out.extend(t.data::<i64>()?.iter().copied()),
             Bool | U1 | U2 | U3 | U4 | U6 | U8 => {
-                t.data::<u8>()?.iter().map(|v| i64::from(*v)).collect()
+                out.extend(t.data::<u8>()?.iter().map(|v| i64::from(*v)));
             }
-            U16 => t.data::<u16>()?.iter().map(|v| i64::from(*v)).collect(),
-            U32 => t.data::<u32>()?.iter().map(|v| i64::from(*v)).collect(),
-            U64 => t
-                .data::<u64>()?
-                .iter()
-                .map(|v| i64::try_from(*v).unwrap_or(i64::MAX))
-                .collect(),
+            U16 => out.extend(t.data::<u16>()?.iter().map(|v| i64::from(*v))),
+            U32 => out.extend(t.data::<u32>()?.iter().map(|v| i64::from(*v))),
+            U64 => {
+                let values = t.data::<u64>()?.iter();
+                out.extend(values.map(|v| i64::try_from(*v).unwrap_or(i64::MAX)));
+            }
             other => return Err(format!("expected integers, found {other}")),
-        })
+        }
+        Ok(out)
     }
 
     /// The only integer.
@@ -480,6 +484,15 @@ impl Tensor {
             all => Err(format!("expected one integer, found {}", all.len())),
         }
     }
+}
+
+/// Room for so many values, as a program asks for: an error and not the end of the process.
+pub(crate) fn room<T>(count: usize) -> OpResult<Vec<T>> {
+    let mut values = Vec::new();
+    values
+        .try_reserve_exact(count)
+        .map_err(|_| format!("no memory for {count} values"))?;
+    Ok(values)
 }
 
 /// Walks rows: `f(starts, length, steps)` for each position of all but the last dimension.

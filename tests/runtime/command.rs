@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use assert_cmd::Command;
-use coreai_audit::runtime::files;
+use coreai_audit::runtime::{files, DType, Tensor};
 
 use super::archive;
 
@@ -73,7 +73,8 @@ fn what_was_saved_continues_a_run() {
         "first.safetensors",
         DECODER,
     ]);
-    let saved = files::read(&root.path().join("first.safetensors")).expect("tensors");
+    let saved =
+        files::read(&root.path().join("first.safetensors"), &|_, _, _| Ok(())).expect("tensors");
     let names: Vec<&str> = saved.keys().map(String::as_str).collect();
     assert_eq!(names, ["0/logits", "state/keyCache", "state/valueCache"]);
     assert_eq!(saved["0/logits"].shape(), [1, 3, 256]);
@@ -88,7 +89,8 @@ fn what_was_saved_continues_a_run() {
         "second.safetensors",
         DECODER,
     ]);
-    let second = files::read(&root.path().join("second.safetensors")).expect("tensors");
+    let second =
+        files::read(&root.path().join("second.safetensors"), &|_, _, _| Ok(())).expect("tensors");
     assert_eq!(second["0/logits"].shape(), [1, 1, 256]);
 }
 
@@ -114,6 +116,66 @@ fn what_cannot_run_is_told_on_standard_error() {
     assert_eq!(said.code, 2);
     assert_eq!(
         said.err,
-        "error: own.safetensors: main has no input 0/logits\n"
+        "error: own.safetensors: entry 0/logits: main has no input of this name\n"
+    );
+    // A state under a name that is none would start at zero.
+    let cache = Tensor::zeros(DType::BF16, &[2, 1, 2, 128, 16]).expect("zeros");
+    let misspelt = root.path().join("states.safetensors");
+    files::write(&misspelt, &[("keycache".into(), &cache)]).expect("written");
+    let said = run(root.path(), &["--states", "states.safetensors", DECODER]);
+    assert_eq!(said.code, 2);
+    assert_eq!(
+        said.err,
+        "error: states.safetensors: entry keycache: main has no state of this name\n"
+    );
+    files::write(
+        &misspelt,
+        &[
+            ("keyCache".into(), &cache),
+            ("state/keyCache".into(), &cache),
+        ],
+    )
+    .expect("written");
+    let said = run(root.path(), &["--states", "states.safetensors", DECODER]);
+    assert_eq!(
+        said.err,
+        "error: two values for the state keyCache: keyCache and state/keyCache\n"
+    );
+    let wide = Tensor::zeros(DType::F32, &[2, 1, 2, 128, 16]).expect("zeros");
+    files::write(&misspelt, &[("keyCache".into(), &wide)]).expect("written");
+    let said = run(root.path(), &["--states", "states.safetensors", DECODER]);
+    assert_eq!(
+        said.err,
+        "error: states.safetensors: entry keyCache: is float32 [2, 1, 2, 128, 16], but keyCache is bfloat16 [2, 1, 2, 128, 16]\n"
+    );
+    // What would be written over, or under a name that says something else.
+    for (save, told) in [
+        (
+            format!("{DECODER}/main.mlirb"),
+            format!("error: {DECODER}/main.mlirb: lies inside the asset that is run\n"),
+        ),
+        (
+            "own.npz".into(),
+            "error: own.npz: safetensors are written here; give it a name that ends in .safetensors\n".into(),
+        ),
+        (
+            "gone/own.safetensors".into(),
+            "error: gone/own.safetensors: No such file or directory (os error 2)\n".into(),
+        ),
+    ] {
+        let said = run(root.path(), &["--save", &save, DECODER]);
+        assert_eq!((said.code, said.err), (2, told));
+    }
+    let said = run(
+        root.path(),
+        &["--vocabulary", "100000", "--prompt", "64", DECODER],
+    );
+    assert_eq!(said.code, 2);
+    assert!(
+        said.err.contains(
+            "ids are made up below 100000: give the number the model knows with --vocabulary"
+        ),
+        "{}",
+        said.err
     );
 }

@@ -111,6 +111,13 @@ fn inverse_hyperbolic_functions_of_large_values_do_not_overflow() {
 }
 
 #[test]
+fn below_one_there_is_no_inverse_hyperbolic_cosine() {
+    let x = t(&[6], &[0.5f32, 0.0, -0.5, -1.5, -104.0, -3e38]);
+    let y = apply(&["6xf32"], "acosh", "6xf32", &[x]).unwrap();
+    assert!(y.values::<f32>().unwrap().iter().all(|v| v.is_nan()));
+}
+
+#[test]
 fn bfloat16_quotients_are_rounded_before_they_are_floored() {
     // -112.18 and -0.36e-40; float16 floors the quotient itself.
     let x = Tensor::from_bytes(DType::BF16, &[2], &bits16(&[9984.0, 9.2e-41])).unwrap();

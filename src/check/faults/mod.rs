@@ -47,6 +47,8 @@ pub struct Told {
     /// The findings.
     pub findings: Vec<Finding>,
     explained: HashSet<(String, Role, String)>,
+    /// What was not looked for, and why.
+    pub notes: Vec<String>,
     /// Functions that mean different tensors by one name.
     disagreeing: Vec<String>,
 }

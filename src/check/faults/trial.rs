@@ -41,8 +41,17 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
         let Some(first) = open.first().filter(|_| floats && !read) else {
             continue;
         };
-        let Some(place) = place(evidence, function)? else {
-            continue;
+        let place = match place(evidence, function)? {
+            Trials::Found(place) => place,
+            Trials::None => continue,
+            Trials::GivenUp(why) => {
+                told.notes.push(format!(
+                    "whether {} of {} differs by a truncation the converter lost was not tried to the end: {why}",
+                    name(&first.port),
+                    name(&function.name)
+                ));
+                continue;
+            }
         };
         let element = first
             .first_beyond()
@@ -73,28 +82,41 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
     Ok(())
 }
 
-/// The value whose truncation makes everything agree, in words.
-fn place(
-    evidence: &Evidence<'_, '_>,
-    function: &Function<'_>,
-) -> Result<Option<String>, CheckError> {
+/// What trying came to.
+enum Trials {
+    /// The value whose truncation makes everything agree, in words.
+    Found(String),
+    /// There is none.
+    None,
+    /// Not all values were tried.
+    GivenUp(String),
+}
+
+/// The value whose truncation makes everything agree.
+fn place(evidence: &Evidence<'_, '_>, function: &Function<'_>) -> Result<Trials, CheckError> {
     let module = evidence.pair.module;
     let body = &function.graph.body;
     let ops: usize = module.graphs.iter().map(|g| g.body.ops.len()).sum();
     let candidates = candidates(function);
-    if candidates.len() > MOST || ops > MOST_OPS {
-        return Ok(None);
+    let count = candidates.len();
+    if count > MOST || ops > MOST_OPS {
+        return Ok(Trials::GivenUp(format!(
+            "the program has {count} values and {ops} ops, the limits are {MOST} and {MOST_OPS}"
+        )));
     }
     let deadline = Instant::now() + TIME;
-    for value in candidates {
+    for (tried, value) in candidates.into_iter().enumerate() {
         if Instant::now() > deadline {
-            return Ok(None);
+            return Ok(Trials::GivenUp(format!(
+                "{tried} of {count} values took {} seconds",
+                TIME.as_secs()
+            )));
         }
         let Some(model) = cut(module, function, value) else {
             continue;
         };
         if agrees(evidence, function, &model)? {
-            return Ok(Some(match body.def(value) {
+            return Ok(Trials::Found(match body.def(value) {
                 ValueDef::Result { op, .. } => {
                     format!("the result of {} (op {})", name(&body.op(op).name), op.0)
                 }
@@ -105,7 +127,7 @@ fn place(
             }));
         }
     }
-    Ok(None)
+    Ok(Trials::None)
 }
 
 /// Real floats of the program's own block that something uses.

@@ -11,6 +11,7 @@ pub(super) const PROVES: &str = "where the place of each write into a state come
 
 pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
     let (mut details, mut findings) = (Vec::new(), Vec::new());
+    let mut any_slice = false;
     for function in &bench.pair.functions {
         let mut writes: Vec<PartialWrite> = partial_writes(function.graph);
         writes.retain(|w| !w.contents.is_empty());
@@ -52,6 +53,7 @@ pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
             ));
         }
         let slices = writes.iter().any(|w| w.op == "slice_update");
+        any_slice |= slices;
         if slices {
             told = told.with_evidence(
                 "written as a slice: export needs torch._check bounds on the position; without the checks sym_storage_offset is unsupported",
@@ -71,7 +73,11 @@ pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
             told = told
                 .with_fix("use index_copy_, which the interpreter runs: k.index_copy_(1, pos, x)");
         } else {
-            told = told.with_fix("a position beyond the state writes nothing and raises nothing: a consumer must keep it in range");
+            let fix = match slices {
+                true => "a position beyond the state writes nothing and raises nothing: a consumer must keep it in range",
+                false => "a position beyond the state stops the call, and a negative one counts from the end: a consumer must keep it in range",
+            };
+            told = told.with_fix(fix);
         }
         details.push(format!(
             "{}: {shown} at a place from {from}",
@@ -84,8 +90,11 @@ pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
             "no state is written at a place from run-time data",
         ));
     }
-    let mut found = Found::new(Verdict::Duty, details.join("; "))
-        .must("keep positions within the state: a write beyond it is dropped without an error");
+    let duty = match any_slice {
+        true => "keep positions within the state: a write beyond it is dropped without an error",
+        false => "keep positions within the state: a write beyond it stops the call, and a negative position counts from the end",
+    };
+    let mut found = Found::new(Verdict::Duty, details.join("; ")).must(duty);
     found.findings = findings;
     Ok(found)
 }

@@ -78,10 +78,7 @@ impl Trace {
             return Err(TraceError::file(path, "is empty; expected a trace"));
         }
         let file = File::open(path).map_err(io)?;
-        // SAFETY: the mapping is only read. Another process that changes the file while it is mapped
-        // changes what is read, which the reader must and does bear; one that cuts it ends this
-        // process, as with any mapped file.
-        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(io)?;
+        let map = crate::files::map(&file).map_err(io)?;
         Trace::over(path, map)
     }
 

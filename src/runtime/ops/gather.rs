@@ -5,7 +5,7 @@ use bytemuck::Pod;
 use super::cast::cast;
 use super::{axis, Call, Kernel};
 use crate::runtime::error::shape;
-use crate::runtime::tensor::{count, row_major, Dims, OpResult, Tensor};
+use crate::runtime::tensor::{count, room, row_major, Dims, OpResult, Tensor};
 use crate::runtime::DType;
 
 /// An index in `-n..n` as a position.
@@ -45,9 +45,11 @@ pub(super) fn places(dims: &[usize], indices: &Tensor) -> OpResult<(Vec<usize>, 
     let inner = dims[q..].iter().product();
     let rows = count(&indices.dims()[..indices.rank() - 1]).unwrap_or(0);
     if q == 0 {
-        return Ok((vec![0; rows], inner));
+        let mut first = room(rows)?;
+        first.resize(rows, 0);
+        return Ok((first, inner));
     }
-    let mut out = Vec::with_capacity(rows);
+    let mut out = room(rows)?;
     for row in values.chunks_exact(q) {
         let mut at = 0;
         for (i, index) in row.iter().enumerate() {

@@ -7,7 +7,7 @@ use super::gather::by_size;
 use super::scalar::dispatch_real;
 use super::unary::compute_type;
 use super::{around, axis, Call, Kernel};
-use crate::runtime::tensor::{OpResult, Tensor};
+use crate::runtime::tensor::{room, OpResult, Tensor};
 use crate::runtime::DType;
 
 /// For every run along the axis, the positions in order; laid out as the values are.
@@ -15,7 +15,8 @@ fn order(t: &Tensor, a: usize, descending: bool) -> OpResult<Vec<u32>> {
     let wide = compute_type(t.dtype());
     let t = cast(t, wide)?;
     let (outer, n, inner) = around(t.dims(), a);
-    let mut out = vec![0u32; t.len()];
+    let mut out = room(t.len())?;
+    out.resize(t.len(), 0u32);
     let mut run: Vec<u32> = Vec::with_capacity(n);
     dispatch_real!(wide, T => {
         let values = t.data::<T>()?;

@@ -117,7 +117,12 @@ macro_rules! special {
                 $asinh(self)
             }
             fn acosh_(self) -> $t {
-                $acosh(self)
+                // Far below one the library gives a number.
+                if self < 1.0 {
+                    $t::NAN
+                } else {
+                    $acosh(self)
+                }
             }
             fn sigmoid_(self) -> $t {
                 1.0 / (1.0 + (-self).exp())
