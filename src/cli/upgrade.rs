@@ -22,7 +22,7 @@ use crate::upgrade::{self, EnvSpec, Executor, Interrupt, Plan, Shard};
 /// earlier run is not converted again.
 ///
 /// SPEC is requirements ("torch==2.15.0 coreai-torch==0.4.3", with python==3.12 among them for another
-/// Python), a requirements file, a virtual environment, or an interpreter. torch, coreai-torch and
+/// Python, and local folders, wheels and URLs), a requirements file, a virtual environment, or an interpreter. torch, coreai-torch and
 /// what the manifest says the models need are added. Without --from and --to the environments are the
 /// manifest's [[upgrade.env]].
 #[derive(clap::Args)]
@@ -75,7 +75,8 @@ pub struct Args {
     #[arg(long)]
     offline: bool,
 
-    /// Resolve requirements again; a set that was resolved before is kept otherwise
+    /// Resolve requirements again; a set that was resolved before is kept otherwise, unless a local folder
+    /// or file of it was changed or it follows a branch
     #[arg(long)]
     refresh: bool,
 
@@ -184,7 +185,13 @@ impl Args {
                 max_memory: m.max_memory.as_deref(),
             });
         let python = Interpreter::find(self.python.as_deref().or(defaults.python))?;
-        let scratch = tempfile::tempdir()?;
+        let scratch = tempfile::tempdir().map_err(|e| {
+            let place = std::env::temp_dir();
+            format!(
+                "{}: no folder for temporary files: {e}; name one with TMPDIR",
+                place.display()
+            )
+        })?;
         let mut requirements = manifest
             .as_ref()
             .map_or_else(Vec::new, |m| m.upgrade.requirements.clone());
@@ -247,7 +254,8 @@ impl Args {
             return Err("two environments are needed to compare: give --from and --to, or list them as [[upgrade.env]] in the manifest".into());
         }
         for i in 1..all.len() {
-            if all[..i].iter().any(|e| e.label == all[i].label) {
+            let name = |e: &EnvSpec| e.label.trim_end_matches('/').to_owned();
+            if all[..i].iter().any(|e| name(e) == name(&all[i])) {
                 return Err(format!("environment {:?} is asked for twice", all[i].label).into());
             }
         }

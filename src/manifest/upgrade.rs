@@ -69,6 +69,9 @@ pub(super) fn check_keys(
 
 /// One `[[upgrade.env]]`.
 fn environment(raw: RawEnv, base: &Path) -> Result<EnvSpec, String> {
+    if raw.name.trim().is_empty() {
+        return Err("upgrade.env: expected a name for each environment".to_owned());
+    }
     let said = |message: String| format!("upgrade.env {:?}: {message}", raw.name);
     let mut spec = match (&raw.requirements, &raw.file, &raw.existing) {
         (Some(lines), None, None) => {

@@ -4,6 +4,7 @@
 //! from are the same. Which files those are is only known once the recipe has run, so a record carries
 //! their hashes, and is looked up by everything else.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,8 +67,12 @@ pub fn request(model: &Model, debug_info: bool) -> String {
 
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    /// The recipe's files with what they held.
+    /// The recipe's files, and folders it looked into, with what they held.
     files: Vec<(PathBuf, String)>,
+    /// Folders that it imported from, with the names of modules in them: a new one may come first.
+    modules: Vec<(PathBuf, String)>,
+    /// What the reference held that was recorded with it.
+    trace: Option<String>,
     record: Record,
 }
 
@@ -90,14 +95,19 @@ impl Cache {
                 && kept
                     .files
                     .iter()
-                    .all(|(file, held)| content(file).as_ref() == Some(held));
-            if !holds {
+                    .all(|(file, held)| content(file).as_ref() == Some(held))
+                && kept
+                    .modules
+                    .iter()
+                    .all(|(folder, held)| modules(folder) == *held);
+            let trace = trace_beside(&path);
+            // Without its reference, or with another one, it is made again.
+            if !holds || (kept.trace.is_some() && content(&trace) != kept.trace) {
                 return None;
             }
             let mut record = kept.record;
             record.run.cached = true;
-            let trace = trace_beside(&path);
-            Some((record, trace.is_file().then_some(trace)))
+            Some((record, kept.trace.map(|_| trace)))
         })
     }
 
@@ -124,14 +134,17 @@ impl Cache {
             hasher.update(format!("{}\n{held}\n", file.display()));
         }
         let name = format!("{}.json", &hex(&hasher.finalize())[..20]);
+        let path = folder.join(name);
+        let beside = trace_beside(&path);
+        if let Some(trace) = trace.filter(|t| t.is_file()) {
+            share(trace, &beside)?;
+        }
         let kept = Kept {
+            modules: imported_from(&files),
             files,
+            trace: content(&beside),
             record: record.clone(),
         };
-        let path = folder.join(name);
-        if let Some(trace) = trace.filter(|t| t.is_file()) {
-            share(trace, &trace_beside(&path))?;
-        }
         write_atomically(&path, &serde_json::to_vec(&kept)?)?;
         for (old, _) in versions(&folder).into_iter().skip(MOST_VERSIONS) {
             let trace = trace_beside(&old);
@@ -201,9 +214,51 @@ fn versions(folder: &Path) -> Vec<(PathBuf, std::time::SystemTime)> {
     all
 }
 
-/// What a file holds: a hash, or size and time where it is large; `None` where it cannot be read.
+/// The folders of Python files, each with the modules in it.
+fn imported_from(files: &[(PathBuf, String)]) -> Vec<(PathBuf, String)> {
+    let is_python = |p: &&Path| p.extension().is_some_and(|e| e == "py");
+    let python = files
+        .iter()
+        .map(|(file, _)| file.as_path())
+        .filter(is_python);
+    let folders: BTreeSet<&Path> = python.filter_map(Path::parent).collect();
+    let held = |folder: &Path| (folder.to_owned(), modules(folder));
+    folders.into_iter().map(held).collect()
+}
+
+/// A hash of the names in a folder that an import finds.
+fn modules(folder: &Path) -> String {
+    let is_module = |path: &Path| {
+        let extension = path.extension().and_then(|e| e.to_str());
+        matches!(extension, Some("py" | "so" | "pyd"))
+    };
+    names(folder, |path| {
+        is_module(path)
+            || fs::read_dir(path)
+                .is_ok_and(|mut inner| inner.any(|e| e.is_ok_and(|e| is_module(&e.path()))))
+    })
+}
+
+/// A hash of the names in a folder, of those that count.
+fn names(folder: &Path, counts: impl Fn(&Path) -> bool) -> String {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|e| e.file_name() != "__pycache__" && counts(&e.path()))
+        .map(|e| format!("{:?}\n", e.file_name()))
+        .collect();
+    names.sort();
+    hex(&Sha256::digest(names.concat()))
+}
+
+/// What a file holds: a hash, or size and time where it is large; of a folder the names in it; `None` where
+/// it cannot be read.
 fn content(path: &Path) -> Option<String> {
     let meta = fs::metadata(path).ok()?;
+    if meta.is_dir() {
+        return Some(names(path, |_| true));
+    }
     if meta.len() > HASHED_BELOW {
         let time = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
         return Some(format!("{} bytes at {}", meta.len(), time.as_nanos()));
@@ -295,6 +350,62 @@ mod tests {
         );
         fs::remove_file(&helper).unwrap();
         assert_eq!(found(&cache), None);
+    }
+
+    #[test]
+    fn a_record_ends_where_an_import_or_a_listing_would_find_something_new() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str| {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "1").unwrap();
+        };
+        let (recipe, listed) = (dir.path().join("r.py"), dir.path().join("conf"));
+        write("r.py");
+        write("conf/a.json");
+        let cache = Cache::new(dir.path().join("cache"));
+        let keep = || {
+            cache
+                .keep(key("e"), &record(&[&recipe, &listed], "one"), None)
+                .unwrap()
+        };
+        keep();
+        for other in ["notes.txt", "results/1.json", "__pycache__/r.pyc"] {
+            write(other);
+            assert!(cache.find(key("e")).is_some(), "{other}");
+        }
+        for new in ["fast.py", "package/__init__.py", "native.so", "conf/b.json"] {
+            write(new);
+            assert!(cache.find(key("e")).is_none(), "{new}");
+            keep();
+            assert!(cache.find(key("e")).is_some(), "{new}");
+        }
+    }
+
+    #[test]
+    fn a_record_ends_with_its_reference() {
+        let dir = tempfile::tempdir().unwrap();
+        let (recipe, trace) = (dir.path().join("r.py"), dir.path().join("t"));
+        fs::write(&recipe, "1").unwrap();
+        fs::write(&trace, "trace").unwrap();
+        let cache = Cache::new(dir.path().join("cache"));
+        let keep = || {
+            cache
+                .keep(key("e"), &record(&[&recipe], "one"), Some(&trace))
+                .unwrap()
+        };
+        keep();
+        let kept = cache.find(key("e")).unwrap().1.unwrap();
+        assert_eq!(fs::read(&kept).unwrap(), b"trace");
+        fs::remove_file(&kept).unwrap();
+        assert!(
+            cache.find(key("e")).is_none(),
+            "a check without it would not be one"
+        );
+        keep();
+        fs::remove_file(&kept).unwrap();
+        fs::write(&kept, "garbage").unwrap();
+        assert!(cache.find(key("e")).is_none());
     }
 
     #[test]

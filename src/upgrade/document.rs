@@ -108,6 +108,11 @@ struct Head {
     command: String,
 }
 
+#[derive(Deserialize)]
+struct Tool {
+    version: String,
+}
+
 /// Parts that were joined.
 #[derive(Debug)]
 pub struct Merged {
@@ -119,6 +124,7 @@ pub struct Merged {
 
 #[derive(Deserialize)]
 struct Part {
+    tool: Tool,
     shard: Option<String>,
     environments: Vec<Environment>,
     models: Vec<PartModel>,
@@ -144,9 +150,20 @@ struct PartCell {
 /// When a text is no such document, or the parts are not of one run.
 pub fn merge(parts: &[(String, String)]) -> Result<Merged, MergeError> {
     let mut whole: Option<(String, Vec<Environment>, Vec<Row>)> = None;
+    let mut tool: Option<String> = None;
     let mut shards: Option<(String, Shard)> = None;
     for (name, text) in parts {
         let part = read(name, text)?;
+        let version = tool.get_or_insert_with(|| part.tool.version.clone());
+        if part.tool.version != *version {
+            return Err(MergeError::Shard {
+                name: name.clone(),
+                why: format!(
+                    "was written by version {} of coreai-audit, and {} by {version}: use one version for all parts",
+                    part.tool.version, parts[0].0
+                ),
+            });
+        }
         if let Some(shard) = &part.shard {
             let shard = shard.parse().map_err(|why| MergeError::Shard {
                 name: name.clone(),

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::installed::difference;
+use super::installed::{damage, difference};
 use super::interrupt::Interrupt;
 use super::lock::{Lock, LockError};
 use super::probe::{version, ProbeError};
@@ -127,7 +127,8 @@ impl Envs {
     pub fn find(&self, lock: &Lock) -> Option<PathBuf> {
         let folder = self.folder(lock);
         let marker = read_marker(&folder)?;
-        if marker.key != lock.key() {
+        // One that has lost packages is made again.
+        if marker.key != lock.key() || damage(&folder).is_some() {
             return None;
         }
         if let Ok(file) = fs::File::options().append(true).open(folder.join(MARKER)) {
@@ -350,6 +351,22 @@ pub fn sweep(root: &Path) {
     }
 }
 
+/// Removes folders of environments that have no readable marker: nobody finds or lists them.
+///
+/// # Errors
+/// When something of one stays.
+pub fn remove_spoilt(root: &Path) -> Result<(), EnvError> {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_key = name.len() == KEY_DIGITS && name.chars().all(|c| c.is_ascii_hexdigit());
+        let path = entry.path();
+        if is_key && path.is_dir() && read_marker(&path).is_none() {
+            fs::remove_dir_all(&path).map_err(|e| io_error(&path, e))?;
+        }
+    }
+    Ok(())
+}
+
 impl Made {
     /// Removes it; the marker first, so that nobody takes the rest for an environment.
     ///
@@ -456,4 +473,33 @@ fn is_alive(pid: u32) -> bool {
 #[cfg(not(unix))]
 fn is_alive(_pid: u32) -> bool {
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_readable_marker_is_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |name: &str, marker: Option<&str>| {
+            let folder = dir.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            if let Some(marker) = marker {
+                fs::write(folder.join(MARKER), marker).unwrap();
+            }
+        };
+        let good = r#"{"schema_version":1,"key":"k","lock":{"python":"3.11","packages":[]}}"#;
+        make("0123456789abcdef0123", Some(good));
+        make("1123456789abcdef0123", Some("{"));
+        make("2123456789abcdef0123", None);
+        make("mine", None);
+        remove_spoilt(dir.path()).unwrap();
+        let mut left: Vec<String> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["0123456789abcdef0123", "mine"]);
+    }
 }

@@ -1,6 +1,6 @@
 //! What an installer has left in an environment, compared with what was resolved: neither is trusted alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -53,6 +53,27 @@ pub(super) fn difference(lock: &Lock, folder: &Path) -> Option<String> {
         "{name}=={} is installed and was not resolved",
         more.version
     ))
+}
+
+/// A package of which files are gone; tells broken environments from whole ones, not every lost file.
+pub(super) fn damage(folder: &Path) -> Option<String> {
+    for site in sites(folder) {
+        for entry in fs::read_dir(&site).into_iter().flatten().flatten() {
+            let text = text_of(&entry.path().join("RECORD"));
+            // Folders and files beside one another, without what is in them.
+            let names: BTreeSet<&str> = text
+                .lines()
+                .filter_map(|l| l.trim_start_matches('"').split([',', '/', '"']).next())
+                .filter(|n| !n.is_empty() && *n != ".." && *n != "__pycache__")
+                .collect();
+            let mut paths = names.into_iter().map(|name| site.join(name));
+            let gone = paths.find(|path| !path.exists());
+            if let Some(gone) = gone {
+                return Some(format!("{} is gone", gone.display()));
+            }
+        }
+    }
+    None
 }
 
 fn told(package: &Package) -> String {
@@ -314,6 +335,23 @@ mod tests {
                 theirs()
             ]),
             "py-yaml was resolved from https://e.org/y.whl, and is installed from an index"
+        );
+    }
+
+    #[test]
+    fn an_environment_that_lost_a_package_is_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        install(dir.path(), "six", "1.0", None);
+        let site = dir.path().join("lib/python3.11/site-packages");
+        let record = "six.py,sha256=0,1\n../../../bin/six,,\nsix/a.py,,\n\"six/b,c.py\",,\nsix-1.0.dist-info/RECORD,,\n__pycache__/six.pyc,,\n";
+        fs::write(site.join("six-1.0.dist-info/RECORD"), record).unwrap();
+        fs::write(site.join("six.py"), "").unwrap();
+        fs::create_dir(site.join("six")).unwrap();
+        assert_eq!(damage(dir.path()), None);
+        fs::remove_dir(site.join("six")).unwrap();
+        assert_eq!(
+            damage(dir.path()),
+            Some(format!("{} is gone", site.join("six").display()))
         );
     }
 

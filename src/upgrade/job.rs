@@ -150,6 +150,13 @@ fn message(failure: &Failure, outcome: &Outcome) -> String {
         .into_iter()
         .find(|f| f.severity == Severity::Error)
     {
+        // The first that is missing is seldom the only one.
+        Some(finding) if failure.stage == Step::Start && finding.id == "missing-package" => {
+            format!(
+                "{}: torch and coreai-torch are needed there",
+                finding.message
+            )
+        }
         Some(finding) => finding.message,
         None => failure.headline(),
     }

@@ -1,6 +1,6 @@
 //! A Python that exists: its version, its packages, and a key that changes when any of them does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -241,86 +241,141 @@ fn key(python: &Path, answer: &Answer) -> String {
     for (name, version) in &answer.packages {
         hasher.update(format!("{name}=={version}\n"));
     }
-    let mut left = MOST_FILES;
+    let mut walk = Walk::default();
     for folder in &answer.search {
         hasher.update(format!("{}\n", folder.display()));
-        let mut files = Vec::new();
-        walk(folder, 0, &mut left, &mut files);
-        files.sort();
-        files.iter().for_each(|f| hasher.update(f));
+        walk.files.clear();
+        walk.enter(folder, 0);
+        walk.files.sort();
+        walk.files.iter().for_each(|f| hasher.update(f));
     }
     hex(&hasher.finalize())
 }
 
-/// Name, size and time of every file below `folder`; compiled bytecode and this tool left out.
-fn walk(folder: &Path, depth: usize, left: &mut usize, files: &mut Vec<String>) {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if name == "__pycache__" || (depth == 0 && is_ours(&name.to_string_lossy())) {
-            continue;
+/// Name, size and time of every file below folders; compiled bytecode and this tool left out.
+#[derive(Default)]
+struct Walk {
+    files: Vec<String>,
+    count: usize,
+    /// Folders behind links: a link may lead to one that it is in.
+    behind_links: HashSet<PathBuf>,
+}
+
+impl Walk {
+    fn enter(&mut self, folder: &Path, depth: usize) {
+        if let Some(folder) = std::fs::canonicalize(folder).ok().filter(|_| depth == 0) {
+            self.behind_links.insert(folder);
         }
-        let Ok(kind) = entry.file_type() else {
-            continue;
-        };
-        if kind.is_dir() {
-            if depth < MOST_DEPTH {
-                walk(&entry.path(), depth + 1, left, files);
-            }
-            continue;
-        }
-        if *left == 0 {
+        let Ok(entries) = std::fs::read_dir(folder) else {
             return;
-        }
-        *left -= 1;
-        let Ok(meta) = std::fs::metadata(entry.path()) else {
-            continue;
         };
-        let time = meta
-            .modified()
-            .ok()
-            .and_then(|t| t.duration_since(UNIX_EPOCH).ok())
-            .map_or(0, |t| t.as_nanos());
-        files.push(format!(
-            "{} {} {time}\n",
-            entry.path().display(),
-            meta.len()
-        ));
+        for entry in entries.flatten() {
+            let (name, path) = (entry.file_name(), entry.path());
+            if name == "__pycache__" || (depth == 0 && is_ours(&name.to_string_lossy())) {
+                continue;
+            }
+            // Of what a link leads to: a package may be linked into an environment.
+            let Ok(meta) = std::fs::metadata(&path) else {
+                continue;
+            };
+            if meta.is_dir() {
+                let is_link = entry.file_type().is_ok_and(|t| t.is_symlink());
+                let is_new = !is_link
+                    || std::fs::canonicalize(&path).is_ok_and(|to| self.behind_links.insert(to));
+                if depth < MOST_DEPTH && is_new {
+                    self.enter(&path, depth + 1);
+                }
+                continue;
+            }
+            if self.count == MOST_FILES {
+                return;
+            }
+            self.count += 1;
+            let time = meta
+                .modified()
+                .ok()
+                .and_then(|t| t.duration_since(UNIX_EPOCH).ok())
+                .map_or(0, |t| t.as_nanos());
+            self.files
+                .push(format!("{} {} {time}\n", path.display(), meta.len()));
+        }
     }
 }
 
+/// Whether an entry of a folder of packages is this tool, which workers bring along themselves.
 fn is_ours(name: &str) -> bool {
-    name.starts_with("coreai_audit") || name.starts_with("__editable__.coreai_audit")
+    let metadata = name.strip_prefix("coreai_audit-");
+    let editable = ["__editable__.coreai_audit-", "__editable___coreai_audit_"];
+    matches!(name, "coreai_audit" | "coreai_audit.pth")
+        || metadata.is_some_and(|rest| rest.ends_with(".dist-info"))
+        || editable.iter().any(|e| name.starts_with(e))
 }
 
 /// SHA-256 of the tool that runs: its version, and the size and time of its files.
 ///
 /// A development build keeps its version while it changes.
 pub fn tool_key() -> String {
-    let mut files = Vec::new();
-    let mut left = MOST_FILES;
+    let mut walk = Walk::default();
     match crate::convert::package_folder() {
-        Some(folder) => walk(&folder, 1, &mut left, &mut files),
+        Some(folder) => walk.enter(&folder, 1),
         None => {
             if let Some(program) = std::env::current_exe().ok().filter(|p| p.is_file()) {
                 let meta = std::fs::metadata(&program);
                 let time = meta.as_ref().ok().and_then(|m| m.modified().ok());
-                files.push(format!("{} {time:?}", program.display()));
+                let line = format!("{} {time:?}", program.display());
+                walk.files.push(line);
             }
         }
     }
-    files.sort();
+    walk.files.sort();
     let mut hasher = Sha256::new();
     hasher.update(env!("CARGO_PKG_VERSION"));
-    files.iter().for_each(|f| hasher.update(f));
+    walk.files.iter().for_each(|f| hasher.update(f));
     hex(&hasher.finalize())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_linked_into_an_environment_is_looked_at_and_only_this_tool_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let files = || {
+            let mut walk = Walk::default();
+            walk.enter(&dir.path().join("site"), 0);
+            walk.files.sort();
+            walk.files
+        };
+        write("site/a.py", "1");
+        write("elsewhere/code.py", "1");
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), dir.path().join("site/linked"))
+            .unwrap();
+        // A link back to where it is leads nowhere new.
+        std::os::unix::fs::symlink(dir.path().join("site"), dir.path().join("elsewhere/back"))
+            .unwrap();
+        let mut before = files();
+        for (name, counts) in [
+            ("elsewhere/code.py", true),
+            ("site/coreai_audit_shim.pth", true),
+            ("site/coreai_auditor/x.py", true),
+            ("site/coreai_audit/x.py", false),
+            ("site/coreai_audit.pth", false),
+            ("site/coreai_audit-0.1.0.dist-info/METADATA", false),
+            ("site/__pycache__/a.pyc", false),
+        ] {
+            write(name, "changed");
+            let now = files();
+            assert_eq!(now != before, counts, "{name}");
+            before = now;
+        }
+    }
 
     #[test]
     fn what_is_no_python_is_told_in_one_line() {

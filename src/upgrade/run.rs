@@ -1,5 +1,6 @@
 //! What is asked for, what is known of it, and who converts the rest: lanes here, or a cluster.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::cache::{request, Cache, CellKey};
@@ -17,6 +18,16 @@ use crate::manifest::Model;
 
 mod cluster;
 mod lanes;
+
+/// Beginnings of the names of variables that Python and PyTorch go by.
+const REACHES_WORKERS: &[&str] = &["PYTHON", "TORCH", "PYTORCH"];
+/// Those that change nothing of a conversion.
+const CHANGES_NOTHING: &[&str] = &[
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONUNBUFFERED",
+    "PYTHONPYCACHEPREFIX",
+    "PYTHONIOENCODING",
+];
 
 /// What to do.
 #[derive(Debug)]
@@ -90,7 +101,7 @@ pub fn run(plan: &Plan, interrupt: &Interrupt, watcher: &dyn Watcher) -> Matrix 
         columns: &columns,
         set_of: &set_of,
         cache: &cache,
-        tool: tool_key(),
+        tool: format!("{}\n{}", tool_key(), variables(std::env::vars_os())),
         requests: plan
             .models
             .iter()
@@ -115,6 +126,26 @@ pub fn run(plan: &Plan, interrupt: &Interrupt, watcher: &dyn Watcher) -> Matrix 
     let rows = plan.models.iter().zip(records);
     let rows = rows.map(|(model, records)| row(model, records)).collect();
     Matrix::new(plan.shard.map(|s| s.to_string()), environments, rows)
+}
+
+/// Variables of the environment that change what a worker does; those of the recipe's own are not known.
+fn variables(all: impl Iterator<Item = (OsString, OsString)>) -> String {
+    let mut kept: Vec<String> = all
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
+        .filter(|(name, _)| REACHES_WORKERS.iter().any(|p| name.starts_with(p)))
+        .filter(|(name, _)| !CHANGES_NOTHING.contains(&name.as_str()))
+        .map(|(name, value)| match name == "PYTHONPATH" {
+            // Relative to where the tool runs.
+            true => {
+                let paths = std::env::split_paths(&value);
+                let paths = paths.map(|p| std::path::absolute(&p).unwrap_or(p));
+                format!("{name}={:?}\n", paths.collect::<Vec<_>>())
+            }
+            false => format!("{name}={value:?}\n"),
+        })
+        .collect();
+    kept.sort();
+    kept.concat()
 }
 
 fn row(model: &Model, records: Vec<Option<Record>>) -> Row {
@@ -285,5 +316,35 @@ impl Work<'_> {
             Some(failure) => format!("cannot convert ({})", failure.stage),
         };
         self.watcher.end(name, label, &word, record.seconds());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_reach_workers_are_part_of_what_is_known() {
+        let told = |all: &[(&str, &str)]| {
+            variables(
+                all.iter()
+                    .map(|(n, v)| (OsString::from(n), OsString::from(v))),
+            )
+        };
+        assert_eq!(
+            told(&[
+                ("TORCH_LOGS", "x"),
+                ("HOME", "/root"),
+                ("PYTHONPATH", "/a:/b"),
+                ("PYTHONUNBUFFERED", "1"),
+            ]),
+            "PYTHONPATH=[\"/a\", \"/b\"]\nTORCH_LOGS=\"x\"\n"
+        );
+        assert_ne!(told(&[("PYTHONPATH", "/a")]), told(&[("PYTHONPATH", "/b")]));
+        let here = std::env::current_dir().unwrap().join("pp");
+        assert_eq!(
+            told(&[("PYTHONPATH", "pp")]),
+            told(&[("PYTHONPATH", here.to_str().unwrap())])
+        );
     }
 }

@@ -68,7 +68,7 @@ pub enum SpecError {
 }
 
 /// In requirements this stands for the interpreter itself.
-const PYTHON: &str = "python==";
+const PYTHON: &str = "python";
 
 impl EnvSpec {
     /// Reads `torch==2.13.0 coreai-torch==0.4.3`, a requirements file, a virtual environment or an
@@ -109,7 +109,7 @@ impl EnvSpec {
         let mut kept = Vec::new();
         for line in lines {
             let line = line.trim().to_owned();
-            if let Some(version) = line.strip_prefix(PYTHON) {
+            if let Some(version) = python_version(&line) {
                 python = Some(version.to_owned());
                 continue;
             }
@@ -170,6 +170,15 @@ impl EnvSpec {
             _ => PathBuf::from("."),
         };
         EnvSpec::requirements(label, lines, Some(folder))
+    }
+}
+
+/// What `python==3.12` or `python>=3.12` asks for, as `uv python find` takes it.
+fn python_version(line: &str) -> Option<&str> {
+    let wanted = line.strip_prefix(PYTHON)?.trim_start();
+    match wanted.strip_prefix("==") {
+        Some(version) => Some(version.trim()),
+        None => wanted.starts_with(['<', '>', '~', '!']).then_some(wanted),
     }
 }
 
@@ -245,6 +254,12 @@ mod tests {
         let spec = EnvSpec::parse("python==3.12 torch==2.13.0").unwrap();
         assert_eq!(spec.python.as_deref(), Some("3.12"));
         assert_eq!(lines("python==3.12 torch==2.13.0"), ["torch==2.13.0"]);
+        let spec = EnvSpec::parse("python >=3.12,<3.14 python-dateutil").unwrap();
+        assert_eq!(spec.python.as_deref(), Some(">=3.12,<3.14"));
+        assert_eq!(
+            lines("python >=3.12,<3.14 python-dateutil"),
+            ["python-dateutil"]
+        );
     }
 
     #[test]

@@ -281,6 +281,15 @@ fn what_does_not_belong_together_is_refused() {
         said(&[good.clone(), text(&part("\"2/3\""))]),
         "x: is part 2/3, and a is part 1/2: expected parts of as many"
     );
+    let version = format!("\"version\":\"{}\"", env!("CARGO_PKG_VERSION"));
+    let other = good.1.replace(&version, "\"version\":\"9.9.9\"");
+    assert_eq!(
+        said(&[good.clone(), text(&other)]),
+        format!(
+            "x: was written by version 9.9.9 of coreai-audit, and a by {}: use one version for all parts",
+            env!("CARGO_PKG_VERSION")
+        )
+    );
     let other = ("b".to_owned(), good.1.replace("2.14.0", "2.14.1"));
     assert_eq!(
         said(&[good.clone(), other]),

@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +78,44 @@ def test_what_is_unchanged_is_not_converted_again(upgrade: Upgrade) -> None:
     assert upgrade.json("--from", "old", "--to", "new")["log"] == "", "going back finds the old result"
 
 
+LISTS = """\
+import glob, json, os, pathlib, sys, tempfile
+from coreai_audit.worker import inputs
+inputs.watch()
+inputs.begin()
+here = pathlib.Path(sys.argv[1])
+code = compile((here / "lists.py").read_text(), str(here / "lists.py"), "exec")
+sys.path.insert(0, str(here))
+exec(code)
+print(json.dumps(inputs.files(str(here / "lists.py"))))
+"""
+
+
+def test_folders_that_a_recipe_lists_are_inputs_and_those_that_imports_list_are_not(tmp_path: Path) -> None:
+    for name in ("globbed", "walked", "listed", "iterated", "imported"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "data.json").write_text("1")
+    (tmp_path / "imported" / "__init__.py").write_text("X = 1\n")
+    (tmp_path / "lists.py").write_text(
+        "import glob, json, os, pathlib, shutil, tempfile\n"
+        "import imported\n"
+        f"here = pathlib.Path({str(tmp_path)!r})\n"
+        "list((here / 'globbed').glob('*.json'))\n"
+        "list(os.walk(here / 'walked'))\n"
+        "os.listdir(str(here / 'listed'))\n"
+        "for file in (here / 'iterated').iterdir():\n"
+        "    file.read_text()\n"
+        "folder = tempfile.mkdtemp(dir=here)\n"
+        "os.listdir(folder)\n"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", LISTS, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert [str(Path(f).relative_to(tmp_path)) for f in json.loads(shown.stdout)] == [
+        "globbed", "imported/__init__.py", "iterated", "iterated/data.json", "listed", "lists.py", "walked",
+    ]  # fmt: skip
+
+
 def test_a_chain_says_which_step_moved_the_contract(upgrade: Upgrade) -> None:
     environment(upgrade.folder / "middle")
     environment(upgrade.folder / "last", shim=True)
@@ -140,7 +179,7 @@ def test_a_broken_environment_is_one_line_and_stops_nothing_else(upgrade: Upgrad
     ]
     assert cells[1]["record"]["failure"] == {
         "stage": "start",
-        "message": "coreai-torch is not installed in the Python that converts",
+        "message": "coreai-torch is not installed in the Python that converts: torch and coreai-torch are needed there",
         "outside": True,
     }
     assert cells[2]["record"]["failure"]["stage"] == "environment"

@@ -45,7 +45,7 @@ struct List {
     format: FormatArg,
 }
 
-/// Remove environments that have not been used for a while, and what killed runs left
+/// Remove environments that have not been used for a while, and what killed runs and half removals left
 ///
 /// Files that are shared with uv's cache take no disk twice; `uv cache prune` and `uv cache clean`
 /// free the rest.
@@ -174,6 +174,7 @@ impl Prune {
     fn run(self, context: &mut Context<'_>) -> Result<Exit, Failure> {
         let folder = self.env_dir.folder()?;
         envs::sweep(&folder);
+        envs::remove_spoilt(&folder)?;
         let all = envs::list(&folder)?;
         for name in &self.names {
             let matching = all
