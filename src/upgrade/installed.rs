@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::lock::{path_of, Lock, Origin, Package};
+use super::lock::{path_of, without_password, Lock, Origin, Package};
 use super::requirements::normalised;
 
 /// Metadata beyond this is not looked at, in bytes; name and version stand at its beginning.
@@ -132,15 +132,7 @@ fn same_origin(resolved: &Origin, there: &DirectUrl) -> bool {
 
 /// A URL without the password and fragment in it, which not both have.
 fn bare(url: &str) -> String {
-    let url = url.split('#').next().unwrap_or(url);
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let host = rest.split('/').next().unwrap_or_default();
-            let user = host.rfind('@').map_or(0, |at| at + 1);
-            format!("{scheme}://{}", &rest[user..])
-        }
-        None => url.to_owned(),
-    }
+    without_password(url.split('#').next().unwrap_or(url))
 }
 
 /// Normalised name → what is installed.

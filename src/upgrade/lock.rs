@@ -17,6 +17,10 @@ const UNKNOWN_SIZE: u64 = 20_000_000;
 /// What an environment takes beside its packages' files, which are links: folders, scripts, metadata.
 const FRAME: u64 = 60_000_000;
 
+/// The index of uv where nothing else is said, and where its files are.
+const PYPI: &str = "https://pypi.org/simple";
+const PYPI_FILES: &str = "https://files.pythonhosted.org/";
+
 /// A resolved set of packages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lock {
@@ -171,6 +175,7 @@ impl Lock {
         if let Some(toml::Value::Array(packages)) = table.get_mut("packages") {
             for package in packages.iter_mut().filter_map(toml::Value::as_table_mut) {
                 settle(package, folder);
+                name_index(package, asked);
                 enforce(package, asked)?;
             }
         }
@@ -286,6 +291,47 @@ fn settle(package: &mut toml::Table, folder: &Path) {
     if let Some(toml::Value::Array(wheels)) = package.get_mut("wheels") {
         let tables = wheels.iter_mut().filter_map(toml::Value::as_table_mut);
         tables.for_each(absolute);
+    }
+}
+
+/// Says which index a package is from, where its files tell: uv caches what it downloads by index, and
+/// would download again what it has from another one.
+fn name_index(package: &mut toml::Table, asked: &Gathered) {
+    let files = package.get("wheels").and_then(|w| w.as_array());
+    let files = files.into_iter().flatten().chain(package.get("sdist"));
+    let urls: Option<Vec<&str>> = files.map(|f| f.get("url")?.as_str()).collect();
+    let urls = urls.unwrap_or_default();
+    let of_host = |index: &&str, files: &str| {
+        let host = host_of(files);
+        host.is_some() && urls.iter().all(|u| host_of(u) == host) && !index.is_empty()
+    };
+    let given = asked.index_urls();
+    let mut given = given.filter(|index| of_host(index, index));
+    let index = match given.next() {
+        Some(index) => Some(index),
+        None => Some(PYPI).filter(|index| of_host(index, PYPI_FILES)),
+    };
+    if let (Some(index), false) = (index, urls.is_empty() || package.contains_key("index")) {
+        let index = without_password(index);
+        package.insert("index".to_owned(), toml::Value::String(index));
+    }
+}
+
+/// The host of a URL, without name and password.
+fn host_of(url: &str) -> Option<&str> {
+    let host = url.split_once("://")?.1.split('/').next()?;
+    Some(host.rsplit('@').next().unwrap_or(host)).filter(|h| !h.is_empty())
+}
+
+/// A URL without the name and password in it.
+pub(super) fn without_password(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let host = rest.split('/').next().unwrap_or_default();
+            let user = host.rfind('@').map_or(0, |at| at + 1);
+            format!("{scheme}://{}", &rest[user..])
+        }
+        None => url.to_owned(),
     }
 }
 
@@ -618,6 +664,34 @@ vcs = { type = "git", url = "https://example.org/theirs", commit-id = "abc", sub
         };
         let lock = Lock::parse(&two, "3.11.7", dir.path(), &asked).unwrap();
         assert!(lock.text.contains("cp312") && !lock.text.contains("cp311"));
+    }
+
+    #[test]
+    fn the_index_is_named_where_the_files_tell_it() {
+        let dir = folder();
+        let index = |host: &str| {
+            let asked = Gathered {
+                indexes: vec!["--extra-index-url https://me:secret@example.com/whl/cpu".into()],
+                ..Gathered::default()
+            };
+            let text = TEXT.replace(
+                "https://example.org/torch",
+                &format!("https://{host}/torch"),
+            );
+            let lock = Lock::parse(&text, "3.11.7", dir.path(), &asked).unwrap();
+            let table: toml::Table = toml::from_str(&lock.text).unwrap();
+            let named = table["packages"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(|p| p.get("index"));
+            named
+                .map(|i| i.as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(index("files.pythonhosted.org"), ["https://pypi.org/simple"]);
+        assert_eq!(index("example.com"), ["https://example.com/whl/cpu"]);
+        assert_eq!(index("example.net"), [""; 0]);
     }
 
     #[test]

@@ -240,9 +240,14 @@ impl Gathered {
         Ok(())
     }
 
+    /// The URLs of indexes.
+    pub(super) fn index_urls(&self) -> impl Iterator<Item = &str> {
+        self.indexes.iter().filter_map(|o| value(o, INDEXES))
+    }
+
     /// Indexes with a name and password in them.
     pub(super) fn credentials(&self) -> Vec<&str> {
-        let urls = self.indexes.iter().filter_map(|o| value(o, INDEXES));
+        let urls = self.index_urls();
         urls.filter(|url| {
             let host = url.split_once("://").map_or("", |(_, rest)| rest);
             host.split('/').next().is_some_and(|h| h.contains('@'))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from types import FrameType
 from typing import Any
 
 _opened: set[str] = set()
@@ -64,7 +65,7 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
 
 def _note_listing(path: Any) -> None:
     """Imports and installed packages list folders all the time; what the recipe's own code lists counts."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None and _is_python_itself(frame.f_code.co_filename):
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return
