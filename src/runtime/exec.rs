@@ -253,6 +253,19 @@ impl<'m> Exec<'m> {
                     Kernel::Values(_) => Vec::new(),
                 }
             }
+            Kind::Attempt(kernel, plan) => {
+                let mut args = Vec::with_capacity(values.len());
+                for value in values {
+                    args.push(tensor(value)?);
+                }
+                match kernel(&args)? {
+                    Some(value) => vec![Val::Tensor(value)],
+                    None => {
+                        let args = args.into_iter().skip(1).map(Val::Tensor).collect();
+                        self.run_plan(plan, args)?
+                    }
+                }
+            }
             Kind::Definition(plan) => self.run_plan(plan, values.into_vec())?,
             Kind::Invoke(index) => self.invoke(*index, values.into_vec())?,
             Kind::If(yes, no) => {

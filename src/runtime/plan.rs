@@ -47,6 +47,9 @@ pub(super) enum Kind {
     Kernel(Kernel),
     /// The definition stored with the op.
     Definition(Box<Plan>),
+    /// A kernel for several ops, and these for values it is not made for. Behind the first operand, which
+    /// tells the kernel what the others are, operands are the definition's arguments.
+    Attempt(Attempt, Box<Plan>),
     /// Another graph, by its position.
     Invoke(usize),
     If(Code, Code),
@@ -61,6 +64,9 @@ pub(super) enum Kind {
     },
     WriteHandle,
 }
+
+/// A kernel that may find its operands to be none it is made for.
+pub(super) type Attempt = fn(&[Tensor]) -> OpResult<Option<Tensor>>;
 
 /// How values are combined: a known operation, or code.
 pub(super) enum How {
@@ -269,6 +275,11 @@ impl<'m> Planner<'m> {
             },
             "reduce_index" => {
                 Kind::ReduceIndex(self.region(body, op.regions.first(), constants, depth)?)
+            }
+            "coreaix.attention" => {
+                let definition = op.definition.as_ref().ok_or("no definition")?;
+                let plan = self.body(definition, depth + 1)?;
+                Kind::Attempt(ops::attention, Box::new(plan))
             }
             _ => match (ops::find(&op.name), &op.definition) {
                 (Some(kernel), _) => Kind::Kernel(kernel),

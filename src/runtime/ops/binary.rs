@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 
 use super::cast::cast;
-use super::dot::{Half, SLICE};
+use super::dot::{Stored, SLICE};
 use super::unary::{compute_type, narrow};
 use super::{broadcast_dims, broadcast_view, Call, Kernel};
 use crate::runtime::error::shape;
@@ -64,7 +64,7 @@ pub(super) fn zip<T: Pod, U: Pod>(
 }
 
 /// As [`zip`] for a half format: `f` sees single precision, whole slices are converted at a time.
-fn zip_halves<H: Half>(
+fn zip_halves<H: Stored>(
     a: &Tensor,
     b: &Tensor,
     dtype: DType,
@@ -94,7 +94,7 @@ fn zip_halves<H: Half>(
 }
 
 /// Reads elements at `at`, `at + step`, … in single precision.
-fn widen_row<H: Half>(from: &[H], at: isize, step: isize, to: &mut [f32]) {
+pub(super) fn widen_row<H: Stored>(from: &[H], at: isize, step: isize, to: &mut [f32]) {
     let first = at as usize;
     match step {
         1 => H::widen(&from[first..first + to.len()], to),

@@ -7,8 +7,9 @@ use half::{bf16, f16};
 /// Elements converted at a time where values go through single precision: small enough for the stack.
 pub(super) const SLICE: usize = 512;
 
-/// A half format that converts by whole slices.
-pub(super) trait Half: bytemuck::Pod + Sync {
+/// A format that values are stored in, and that is computed with in single precision; it converts by whole
+/// slices.
+pub(super) trait Stored: bytemuck::Pod + Sync {
     /// The values in single precision; both slices have one length.
     fn widen(from: &[Self], to: &mut [f32]);
     /// The nearest values, ties to even; both slices have one length.
@@ -17,7 +18,21 @@ pub(super) trait Half: bytemuck::Pod + Sync {
     fn dot(a: &[f32], b: &[Self], scratch: &mut [f32]) -> f32;
 }
 
-impl Half for f16 {
+impl Stored for f32 {
+    fn widen(from: &[f32], to: &mut [f32]) {
+        to.copy_from_slice(from);
+    }
+
+    fn rounded(from: &[f32], to: &mut [f32]) {
+        to.copy_from_slice(from);
+    }
+
+    fn dot(a: &[f32], b: &[f32], _: &mut [f32]) -> f32 {
+        dot(a, b)
+    }
+}
+
+impl Stored for f16 {
     fn widen(from: &[f16], to: &mut [f32]) {
         from.convert_to_f32_slice(to);
     }
@@ -37,7 +52,7 @@ impl Half for f16 {
     }
 }
 
-impl Half for bf16 {
+impl Stored for bf16 {
     fn widen(from: &[bf16], to: &mut [f32]) {
         from.convert_to_f32_slice(to);
     }

@@ -5,7 +5,7 @@ use num_complex::Complex;
 use rayon::prelude::*;
 
 use super::cast::cast;
-use super::dot::Half;
+use super::dot::Stored;
 use super::scalar::{dispatch_real, Combiner, Scalar};
 use super::unary::{compute_type, narrow};
 use super::{broadcast_dims, broadcast_view, Call, Kernel};
@@ -113,7 +113,7 @@ pub(super) fn plain<T: num_traits::Float + 'static>(
 pub(super) const BLOCK: usize = 64;
 
 /// `out = a · b` for `b` in a half format, widened block by block.
-fn widening<H: Half>(
+fn widening<H: Stored>(
     (m, k, n): (usize, usize, usize),
     a: &[f32],
     b: Matrix<'_, H>,
@@ -197,7 +197,7 @@ fn complex(
 }
 
 /// Matrices per batch entry: where each starts in the memory of `t`.
-fn batches(t: &Tensor) -> Vec<usize> {
+pub(super) fn batches(t: &Tensor) -> Vec<usize> {
     let outer = t.rank() - 2;
     let mut starts = Vec::new();
     rows(
@@ -430,7 +430,8 @@ impl Grouped {
         i32::from(self.transposed) | i32::from(self.tiled) << 1 | i32::from(self.broadcast) << 2
     }
 
-    fn from_code(code: i64) -> Grouped {
+    /// From that form.
+    pub fn from_code(code: i64) -> Grouped {
         Grouped {
             transposed: code & 1 != 0,
             tiled: code & 2 != 0,
@@ -439,53 +440,86 @@ impl Grouped {
     }
 }
 
-/// A product with heads of a cache, each read where it lies by every query head of its group.
-fn grouped(call: &mut Call<'_>) -> OpResult<Tensor> {
-    let how = Grouped::from_code(call.arg(3)?.int()?);
-    let (a, cache) = (call.arg(0)?, call.arg(1)?);
+/// Heads of a cache where they lie: one matrix for each query head.
+pub(super) struct Lying {
+    /// Batch and query heads.
+    pub outer: [usize; 2],
+    /// Where each matrix starts in the memory of the cache.
+    pub starts: Vec<usize>,
+    /// Rows and columns of each.
+    pub size: (usize, usize),
+    /// Between rows, and between columns.
+    pub steps: (isize, isize),
+}
+
+/// The right side of a grouped product, where the heads can be read where they lie: of the cache, what
+/// repeats its heads, how, and the shape it is broadcast to.
+pub(super) fn lying(args: &[Tensor]) -> OpResult<Option<Lying>> {
+    let [cache, repeat, how, target @ ..] = args else {
+        return Err("too few operands".into());
+    };
+    let how = Grouped::from_code(how.int()?);
     if cache.rank() != 4 {
         return Err(format!("heads of shape {}", shape(cache.dims())));
     }
     let heads: Vec<usize> = if how.tiled {
-        let times = usize::try_from(call.arg(2)?.int()?).map_err(|_| "a negative count")?;
+        let times = usize::try_from(repeat.int()?).map_err(|_| "a negative count")?;
         let each = |h| std::iter::repeat_n(h, times);
         (0..cache.dims()[1]).flat_map(each).collect()
     } else {
-        match picked(cache, call.arg(2)?)? {
+        match picked(cache, repeat)? {
             Some(heads) => heads,
-            // Not one list of heads for all: as the program says.
-            None => return copied(call, how),
+            // Not one list of heads for all.
+            None => return Ok(None),
         }
     };
     let (t, d) = (cache.dims()[2], cache.dims()[3]);
     let (st, sd) = (cache.strides()[2], cache.strides()[3]);
-    let ((k, n), steps) = match how.transposed {
+    let (size, steps) = match how.transposed {
         true => ((d, t), (sd, st)),
         false => ((t, d), (st, sd)),
     };
-    let wanted = [cache.dims()[0], heads.len(), k, n];
-    let unchanged = !how.broadcast || {
-        let target = call.arg(4)?.ints()?;
-        target.len() == 4 && target.iter().zip(wanted).all(|(a, b)| *a == b as i64)
-    };
-    let plain = matches!(a.dtype(), DType::F32 | DType::F16 | DType::BF16)
-        && a.dtype() == cache.dtype()
-        && a.rank() == 4
-        && a.dims()[..2] == wanted[..2]
-        && a.dims()[3] == k
-        && cache.strides().iter().all(|s| *s >= 0);
-    if !unchanged || !plain {
-        return copied(call, how);
+    let outer = [cache.dims()[0], heads.len()];
+    if how.broadcast {
+        let target = target.first().ok_or("too few operands")?.ints()?;
+        let wanted = [outer[0], outer[1], size.0, size.1];
+        if target.len() != 4 || !target.iter().zip(wanted).all(|(a, b)| *a == b as i64) {
+            return Ok(None);
+        }
     }
-    let mut starts = Vec::with_capacity(wanted[0] * wanted[1]);
-    for b in 0..wanted[0] {
+    if cache.strides().iter().any(|s| *s < 0) {
+        return Ok(None);
+    }
+    let mut starts = Vec::with_capacity(outer[0] * outer[1]);
+    for b in 0..outer[0] {
         for h in &heads {
             let at = b * cache.strides()[0] as usize + h * cache.strides()[1] as usize;
             starts.push(cache.offset() + at);
         }
     }
-    let dims = [wanted[0], wanted[1], a.dims()[2], n];
-    products(a, &dims, cache, &starts, (k, n), steps)
+    Ok(Some(Lying {
+        outer,
+        starts,
+        size,
+        steps,
+    }))
+}
+
+/// A product with heads of a cache, each read where it lies by every query head of its group.
+fn grouped(call: &mut Call<'_>) -> OpResult<Tensor> {
+    let how = Grouped::from_code(call.arg(3)?.int()?);
+    let (a, cache) = (call.arg(0)?, call.arg(1)?);
+    let plain = matches!(a.dtype(), DType::F32 | DType::F16 | DType::BF16)
+        && a.dtype() == cache.dtype()
+        && a.rank() == 4;
+    match lying(&call.args[1..])? {
+        Some(right) if plain && a.dims()[..2] == right.outer && a.dims()[3] == right.size.0 => {
+            let dims = [right.outer[0], right.outer[1], a.dims()[2], right.size.1];
+            products(a, &dims, cache, &right.starts, right.size, right.steps)
+        }
+        // As the program says.
+        _ => copied(call, how),
+    }
 }
 
 /// The heads that indices pick, where they are the same list everywhere and each takes a whole head.

@@ -1,5 +1,6 @@
 //! The ops, one file per family. To add one: write its kernel and list it in its family's `OPS`.
 
+mod attention;
 mod binary;
 mod cast;
 mod compare;
@@ -27,6 +28,7 @@ mod unary;
 
 use smallvec::SmallVec;
 
+pub(super) use attention::{attention, Layout};
 pub(super) use matmul::Grouped;
 pub(super) use scalar::Combiner;
 pub(super) use scatter::scatter_nd;

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use super::cast::cast;
-use super::dot::Half;
+use super::dot::Stored;
 use super::{around, axis, Call, Kernel};
 use crate::runtime::dtype::Class;
 use crate::runtime::tensor::{OpResult, Tensor};
@@ -53,7 +53,7 @@ fn softmax(call: &mut Call<'_>) -> OpResult<Tensor> {
 }
 
 /// Rows of `n` halves, in single precision.
-fn halves<H: Half>(mut t: Tensor, n: usize) -> OpResult<Tensor> {
+fn halves<H: Stored>(mut t: Tensor, n: usize) -> OpResult<Tensor> {
     t.make_unique()?;
     let mut wide = vec![0f32; n];
     for block in t.data_mut::<H>()?.chunks_exact_mut(n) {

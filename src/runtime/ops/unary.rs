@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 
 use super::cast::cast;
-use super::dot::{Half, SLICE};
+use super::dot::{Stored, SLICE};
 use super::{Call, Kernel};
 use crate::runtime::dtype::Class;
 use crate::runtime::tensor::{OpResult, Tensor};
@@ -51,7 +51,7 @@ pub(super) fn map<T: bytemuck::Pod>(mut t: Tensor, f: impl Fn(T) -> T) -> OpResu
 }
 
 /// As [`map`] for a half format: `f` sees single precision, whole slices are converted at a time.
-fn map_halves<H: Half>(mut t: Tensor, f: impl Fn(f32) -> f32) -> OpResult<Tensor> {
+fn map_halves<H: Stored>(mut t: Tensor, f: impl Fn(f32) -> f32) -> OpResult<Tensor> {
     t.make_unique()?;
     let mut wide = [0f32; SLICE];
     for block in t.data_mut::<H>()?.chunks_mut(SLICE) {

@@ -3,12 +3,14 @@
 //! A rule is one file here and one line in `RULES`. Rules work on a copy of a graph's body before it is
 //! planned; where nothing fits, nothing is copied.
 
+mod attention;
 mod grouped;
 mod layer_update;
 mod packed;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::constants::constant;
 use super::tensor::Tensor;
@@ -17,7 +19,11 @@ use crate::ir::{Attr, Block, Body, Dense, Element, Op, OpId, Payload, Type, Valu
 /// A rule: tries to replace what leads to the op at `place` of the entry block.
 type Rule = fn(&Editor<'_>, place: usize) -> Option<Edit>;
 
-const RULES: &[Rule] = &[layer_update::rule, packed::rule, grouped::rule];
+/// Rules in the order of their passes: the later ones look for what the earlier ones leave.
+const PASSES: &[&[Rule]] = &[
+    &[layer_update::rule, packed::rule, grouped::rule],
+    &[attention::rule],
+];
 
 /// For each op that was put in, the op of the program it stands for: messages name that one.
 pub(super) type Origins = HashMap<OpId, OpId>;
@@ -26,16 +32,18 @@ pub(super) type Origins = HashMap<OpId, OpId>;
 pub(super) fn rewrite(body: &Body) -> (Cow<'_, Body>, Origins) {
     let mut body = Cow::Borrowed(body);
     let mut origins = Origins::new();
-    let mut place = 0;
-    while let Some(entry) = body.entry() {
-        if place >= entry.ops.len() {
-            break;
-        }
-        let editor = Editor::new(&body, entry);
-        let edit = RULES.iter().find_map(|rule| rule(&editor, place));
-        match edit {
-            Some(edit) => place = edit.apply(body.to_mut(), place, &mut origins),
-            None => place += 1,
+    for rules in PASSES {
+        let mut place = 0;
+        while let Some(entry) = body.entry() {
+            if place >= entry.ops.len() {
+                break;
+            }
+            let editor = Editor::new(&body, entry);
+            let edit = rules.iter().find_map(|rule| rule(&editor, place));
+            match edit {
+                Some(edit) => place = edit.apply(body.to_mut(), place, &mut origins),
+                None => place += 1,
+            }
         }
     }
     (body, origins)
@@ -55,6 +63,8 @@ pub(super) struct NewOp {
     value: Option<Dense>,
     /// The op whose regions it takes over.
     regions: Option<OpId>,
+    /// What it does, in other ops.
+    definition: Option<Arc<Body>>,
     /// The op of the program it stands for; the replaced one without.
     origin: Option<OpId>,
 }
@@ -81,6 +91,53 @@ pub(super) struct Edit {
 impl<'b> Editor<'b> {
     fn new(body: &'b Body, entry: &'b Block) -> Editor<'b> {
         Editor { body, entry }
+    }
+
+    /// The number of the op at a place of the entry block.
+    pub fn id(&self, place: usize) -> OpId {
+        self.entry.ops[place]
+    }
+
+    /// Ops of the entry block as a body of their own that returns one of their results. `args` are all the
+    /// values they use that none of them computes; `None` where that is not so.
+    pub fn outline(&self, ops: &[OpId], args: &[ValueId], result: ValueId) -> Option<Body> {
+        let mut body = Body::default();
+        let mut block = Block::default();
+        let mut own: HashMap<ValueId, ValueId> = HashMap::new();
+        for (index, arg) in args.iter().enumerate() {
+            let def = ValueDef::Entry {
+                index: u32::try_from(index).ok()?,
+            };
+            let value = body.add_value(self.body.ty(*arg).clone(), def);
+            own.entry(*arg).or_insert(value);
+            block.args.push(value);
+        }
+        let operands = |op: &Op, own: &HashMap<ValueId, ValueId>| -> Option<Vec<ValueId>> {
+            op.operands.iter().map(|v| own.get(v).copied()).collect()
+        };
+        for id in self.entry.ops.iter().filter(|id| ops.contains(id)) {
+            let mut op = self.body.op(*id).clone();
+            op.operands = operands(&op, &own)?;
+            let number = OpId(u32::try_from(body.ops.len()).ok()?);
+            let results = std::mem::take(&mut op.results);
+            for (index, was) in results.into_iter().enumerate() {
+                let def = ValueDef::Result {
+                    op: number,
+                    index: u32::try_from(index).ok()?,
+                };
+                let value = body.add_value(self.body.ty(was).clone(), def);
+                own.insert(was, value);
+                op.results.push(value);
+            }
+            body.ops.push(op);
+            block.ops.push(number);
+        }
+        let mut end = Op::new("coreai.yield");
+        end.operands = vec![*own.get(&result)?];
+        block.ops.push(OpId(u32::try_from(body.ops.len()).ok()?));
+        body.ops.push(end);
+        body.region.blocks.push(block);
+        Some(body)
     }
 
     /// The op at a place of the entry block.
@@ -132,9 +189,25 @@ impl Edit {
             ty,
             value: None,
             regions: None,
+            definition: None,
             origin: self.origin,
         });
         Source::New(self.ops.len() - 1)
+    }
+
+    /// Adds an op with a definition, whose arguments are the operands behind the first.
+    pub fn op_with_definition(
+        &mut self,
+        name: &'static str,
+        operands: Vec<Source>,
+        ty: Type,
+        definition: Body,
+    ) -> Source {
+        let added = self.op(name, operands, ty);
+        if let Some(op) = self.ops.last_mut() {
+            op.definition = Some(Arc::new(definition));
+        }
+        added
     }
 
     /// Adds an op that takes over the regions of one that computes nothing any more.
@@ -178,6 +251,7 @@ impl Edit {
             ty: value.ty.clone(),
             value: Some(value),
             regions: None,
+            definition: None,
             origin: self.origin,
         });
         Source::New(self.ops.len() - 1)
@@ -215,6 +289,7 @@ impl Edit {
                 })
                 .collect();
             op.results = vec![result];
+            op.definition = new.definition;
             if let Some(value) = new.value {
                 op.attrs.insert("value".into(), Attr::Dense(value));
             }
