@@ -237,6 +237,69 @@ def batch_norm_in_evaluation():
                   input_names=["x"], output_names=["y"], state_names=[])
 
 
+HELD = {"h": torch.zeros(1, 4), "gain": 1.0, "calls": 0}
+
+
+class Holder:
+    h = None
+
+
+KEPT = Holder()
+KEPT.h = torch.zeros(1, 4)
+
+
+def add_to_kept(x):
+    KEPT.h = KEPT.h + x
+    return KEPT.h
+
+
+def tensor_in_a_global():
+    def forward(self, x):
+        HELD["h"] = HELD["h"] + x
+        self.s.add_(x)
+        return HELD["h"] + self.s
+    return recipe(forward, ["s"])
+
+
+def tensor_a_function_keeps_in_an_object():
+    def forward(self, x):
+        self.s.add_(x)
+        return add_to_kept(x) + self.s
+    return recipe(forward, ["s"])
+
+
+def tensor_in_a_closure():
+    held = [torch.zeros(1, 4)]
+    def forward(self, x):
+        held[0] = held[0] + x
+        self.s.add_(x)
+        return held[0] + self.s
+    return recipe(forward, ["s"])
+
+
+def tensor_in_a_default():
+    def forward(self, x, *, memory={"h": torch.zeros(1, 4)}):
+        memory["h"] = memory["h"] + x
+        self.s.add_(x)
+        return memory["h"] + self.s
+    return recipe(forward, ["s"])
+
+
+def number_in_a_global():
+    def forward(self, x):
+        HELD["gain"] = HELD["gain"] / 2
+        self.s.add_(x)
+        return x * HELD["gain"] + self.s
+    return recipe(forward, ["s"])
+
+
+def globals_that_are_only_read():
+    def forward(self, x):
+        self.s.add_(x)
+        return self.s * HELD["gain"] + HELD["h"]
+    return recipe(forward, ["s"])
+
+
 def buffer_that_is_not_persistent():
     def setup(self):
         self.register_buffer("s", torch.zeros(1, 4), persistent=False)
@@ -275,6 +338,12 @@ EXPECTED: dict[str, tuple[str, list[str]] | None] = {
     "eighth_precision": None,
     "batch_norm_left_in_training": ("write-lost", ["0.running_mean changes from call to call in PyTorch in the training mode", ".eval()"]),
     "batch_norm_in_evaluation": None,
+    "tensor_in_a_global": ("write-lost", ["tensor HELD['h'] changes from call to call"]),
+    "tensor_a_function_keeps_in_an_object": ("write-lost", ["tensor KEPT.h changes from call to call"]),
+    "tensor_in_a_closure": ("write-lost", ["tensor held[0] changes from call to call"]),
+    "tensor_in_a_default": ("write-lost", ["tensor memory['h'] changes from call to call"]),
+    "number_in_a_global": ("python-state-frozen", ["HELD['gain'] is a Python value that forward changes"]),
+    "globals_that_are_only_read": None,
     "buffer_that_is_not_persistent": None,
 }  # fmt: skip
 

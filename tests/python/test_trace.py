@@ -81,6 +81,28 @@ def test_the_example_is_repeated_and_states_go_by_buffer() -> None:
     assert module.total.tolist() == [0.0, 0.0], "the caller's module is left alone"
 
 
+SUM = [torch.zeros(2)]
+
+
+class Outside(torch.nn.Module):
+    """Keeps what it adds up in a global, a class and a default argument."""
+
+    total = torch.zeros(2)
+
+    def forward(self, x: torch.Tensor, *, count: list[int] = [0]) -> torch.Tensor:  # noqa: B006
+        SUM[0] = SUM[0] + x
+        type(self).total = type(self).total + x
+        count[0] += 1
+        return SUM[0] + self.total + count[0]
+
+
+def test_what_lies_outside_the_module_is_as_it_was_afterwards() -> None:
+    for _ in range(2):
+        seen = record(Recipe(module=Outside(), args=(torch.ones(2),)), steps=3)
+        assert seen.outputs() == [[3.0, 3.0], [6.0, 6.0], [9.0, 9.0]]
+    assert (SUM[0].tolist(), Outside.total.tolist()) == ([0.0, 0.0], [0.0, 0.0])
+
+
 def test_steps_are_for_the_example_only() -> None:
     assert len(record(Recipe(module=Total(), args=(torch.ones(2),)), steps=7).outputs()) == 7
     given = Recipe(module=Total(), args=(torch.ones(2),), calls=[(torch.ones(2),), (torch.zeros(2),)])

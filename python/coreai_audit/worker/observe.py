@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from ..recipe import Call, Recipe
-from . import paths, values
+from . import outside, paths, values
 
 # Parameters above this many bytes are shared with the copy instead of copied.
 _COPY_PARAMETERS_BELOW = 256 * 2**20
@@ -56,19 +56,15 @@ def observe(recipe: Recipe, again: Callable[[], AbstractContextManager[Recipe]])
 
 def _observe(recipe: Recipe, module: Any) -> dict[str, Any]:
     """Two calls of ``module``, which nobody else uses."""
-    restore = class_attributes(module)
     calls = recipe.reference_calls()
     first, second = 0, min(1, len(calls) - 1)
-    try:
+    with outside.untouched(module):
         before = _watch(module)
         failed, error = first, _call(module, calls[first])
         between = _watch(module)
         if error is None:
             failed, error = second, _call(module, calls[second])
         after = _watch(module)
-    finally:
-        for cls, key, value in restore:
-            setattr(cls, key, value)
     if error is not None:
         where = f"call {failed + 1} of calls: " if recipe.calls is not None else ""
         return {"error": where + error}
@@ -125,25 +121,6 @@ def _copy(module: Any) -> Any:
     if size > _COPY_PARAMETERS_BELOW:
         memo = {id(p): p for p in module.parameters()}
     return copy.deepcopy(module, memo)
-
-
-def class_attributes(module: Any) -> list[tuple[type, str, Any]]:
-    """Attributes of the module's classes that hold tensors or scalars; a deep copy shares them."""
-    import torch
-
-    found: list[tuple[type, str, Any]] = []
-    for cls in {type(m) for m in module.modules()}:
-        for base in cls.__mro__:
-            if base.__module__.partition(".")[0] in ("torch", "builtins"):
-                continue
-            for key, value in list(vars(base).items()):
-                if key.startswith("__"):
-                    continue
-                if isinstance(value, torch.Tensor):
-                    found.append((base, key, value))
-                elif isinstance(value, (bool, int, float, list, dict)):
-                    found.append((base, key, copy.copy(value)))
-    return found
 
 
 def _watch(module: Any) -> dict[str, tuple[str, Any]]:

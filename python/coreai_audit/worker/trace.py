@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from ..recipe import Call, Recipe
-from . import paths, randomness, values
-from .observe import class_attributes, clone_arguments
+from . import outside, paths, randomness, values
+from .observe import clone_arguments
 
 #: Calls of a recipe that gives none: the example so many times.
 DEFAULT_STEPS = 4
@@ -116,7 +116,7 @@ def _run(
     with contextlib.ExitStack() as stack:
         entries = stack.enter_context(_copies(recipe, again))
         modules = [e.module for e in entries]
-        stack.callback(_restore, [r for m in modules for r in class_attributes(m)])
+        stack.enter_context(outside.untouched(*modules))
         for entry in entries:
             if entry.exported is None:
                 entry.module.train(entry.training)  # type: ignore[union-attr]
@@ -162,11 +162,6 @@ def _runnable(entry: Recipe) -> Recipe:
     if entry.calls is None and not entry.args and not entry.kwargs and program.example_inputs:
         made.args, made.kwargs = program.example_inputs
     return made
-
-
-def _restore(saved: list[tuple[type, str, Any]]) -> None:
-    for cls, key, value in saved:
-        setattr(cls, key, value)
 
 
 def _clear(module: Any, names: set[str]) -> None:

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from . import outside
+
 _MAX_DEPTH = 4
 _MAX_ITEMS = 4096
 _SCALARS = (bool, int, float, complex, str, type(None))
@@ -27,42 +29,48 @@ _MODULE_FIELDS = {
 
 
 def reachable(module: Any) -> Iterator[tuple[str, Any]]:
-    """Tensors and scalars in plain attributes of a module, its submodules and their classes."""
-    seen_classes: set[type] = set()
+    """Tensors and scalars in plain attributes of a module and its submodules, and in what their code reaches
+    outside of them."""
     for prefix, sub in module.named_modules():
         for key, value in list(vars(sub).items()):
             if key in _MODULE_FIELDS or "_hooks" in key:
                 continue
             yield from _walk(f"{prefix}.{key}" if prefix else key, value, _MAX_DEPTH, set())
-        for cls in type(sub).__mro__:
-            if cls in seen_classes or cls.__module__.partition(".")[0] in ("torch", "builtins"):
-                continue
-            seen_classes.add(cls)
-            for key, value in list(vars(cls).items()):
-                if not key.startswith("__"):
-                    yield from _walk(f"{cls.__name__}.{key}", value, 2, set())
+    own = {id(sub) for sub in module.modules()}
+    for place in outside.places(module):
+        yield from _walk(place.name, place.value, _MAX_DEPTH, set(own), foreign=True)
 
 
-def _walk(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
+def _walk(
+    name: str, value: Any, depth: int, seen: set[int], foreign: bool = False
+) -> Iterator[tuple[str, Any]]:
+    """Tensors and scalars in a value; of a module only where it is another's (``foreign``)."""
     import torch
 
     if isinstance(value, (torch.Tensor, *_SCALARS)):
         yield name, value
         return
-    if depth == 0 or id(value) in seen or isinstance(value, torch.nn.Module):
+    if depth == 0 or id(value) in seen or (isinstance(value, torch.nn.Module) and not foreign):
         return
     seen.add(id(value))
+    if isinstance(value, torch.nn.Module):
+        for key, tensor in [*value.named_buffers(), *value.named_parameters()]:
+            yield f"{name}.{key}", tensor
+        for key, item in list(vars(value).items()):
+            if key not in _MODULE_FIELDS and "_hooks" not in key:
+                yield from _walk(f"{name}.{key}", item, depth - 1, seen, foreign)
+        return
     if isinstance(value, (list, tuple, deque)):
         yield f"len({name})", len(value)
         for i, item in enumerate(list(value)[:_MAX_ITEMS]):
-            yield from _walk(f"{name}[{i}]", item, depth - 1, seen)
+            yield from _walk(f"{name}[{i}]", item, depth - 1, seen, foreign)
     elif isinstance(value, dict):
         yield f"len({name})", len(value)
         for key, item in list(value.items())[:_MAX_ITEMS]:
-            yield from _walk(f"{name}[{key!r}]", item, depth - 1, seen)
+            yield from _walk(f"{name}[{key!r}]", item, depth - 1, seen, foreign)
     elif hasattr(value, "__dict__") and not callable(value) and not isinstance(value, type):
         for key, item in list(vars(value).items()):
-            yield from _walk(f"{name}.{key}", item, depth - 1, seen)
+            yield from _walk(f"{name}.{key}", item, depth - 1, seen, foreign)
 
 
 def freeze(value: Any) -> Any:
