@@ -211,11 +211,14 @@ class ModelFunction:
         where = f"function {self.name}: input {port.name}"
         try:
             if hasattr(value, "dtype"):
-                return np.asarray(value)
-            if port.numpy.kind in "iub" and np.asarray(value).dtype.kind in "fc":
-                raise RunError(f"{where} has a fraction; {port.dtype} holds integers alone")
+                return np.asarray(value.detach() if hasattr(value, "detach") else value)
+            kind = np.asarray(value).dtype.kind
+            if kind not in "iufcbV":
+                raise RunError(f"{where} is no array of numbers")
+            if port.numpy.kind in "iub" and kind in "fc":
+                raise RunError(f"{where} is floating point; {port.dtype} takes integers alone")
             return np.asarray(value, port.numpy)
-        except (ValueError, TypeError, OverflowError) as error:
+        except (ValueError, TypeError, OverflowError, RuntimeError) as error:
             if isinstance(error, RunError):
                 raise
             raise RunError(f"{where} is no array of {port.dtype}: {error}") from error

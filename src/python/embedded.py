@@ -31,6 +31,12 @@ class CompiledIn(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def get_source(self, fullname: str) -> str:
         return self.sources[fullname]
 
+    def exec_module(self, module: ModuleType) -> None:
+        # Where it would be, below a folder that does not exist: code that asks where it is gets an answer
+        # that no file of anybody's begins with.
+        module.__file__ = "<compiled in>/" + module.__name__.replace(".", "/") + ".py"
+        super().exec_module(module)
+
 
 def install(sources: dict[str, str]) -> None:
     """Put the compiled-in package before anything of that name in the environment."""

@@ -206,9 +206,11 @@ def test_other_threads_run_meanwhile(asset: Path) -> None:
     ("x", "at", "said"),
     [
         ([[1, 2], [3]], [0], "function main: input x is no array of float32: setting an array element"),
-        ("abc", [0], "function main: input x is no array of float32: could not convert string"),
+        ("abc", [0], "function main: input x is no array of numbers"),
+        (["1", "2", "3"], [0], "function main: input x is no array of numbers"),
         ([1, 1, 1], [2**40], "function main: input at is no array of int32: "),
-        ([1, 1, 1], [0.5], "function main: input at has a fraction; int32 holds integers alone"),
+        ([1, 1, 1], [0.5], "function main: input at is floating point; int32 takes integers alone"),
+        ([1, 1, 1], [3.0], "function main: input at is floating point; int32 takes integers alone"),
     ],
 )
 def test_what_is_no_array_of_the_dtype_is_an_error_that_names_the_input(
@@ -232,6 +234,13 @@ def test_a_view_of_an_output_may_not_lie_over_a_state(asset: Path) -> None:
     with pytest.raises(RunError, match="view of output sum and state last share memory"):
         main.run({"x": [1, 1, 1], "at": [0]}, states, {"sum": states["last"]})
     assert states["rows"].sum() == 0
+
+
+def test_views_of_two_outputs_may_not_lie_over_each_other(asset: Path) -> None:
+    main = Model.load(asset).function()
+    memory = np.zeros(4, np.float32)
+    with pytest.raises(RunError, match="the views of outputs a and b share memory"):
+        main._apart({}, {"a": memory[:3], "b": memory[1:]})
 
 
 def test_any_number_of_threads_loads(asset: Path) -> None:

@@ -117,6 +117,18 @@ fn argmax_ignores_nan_and_takes_the_first_of_equals() {
         &[x, t(&[], &[-1i32])],
     );
     assert_eq!(out.unwrap().values::<u32>().unwrap(), [1, 0]);
+    let of = |rows: usize, to: &str| {
+        apply(
+            &[&format!("{rows}x0xf32"), "si32"],
+            "argmax",
+            to,
+            &[t(&[rows, 0], &[0f32; 0]), t(&[], &[-1i32])],
+        )
+    };
+    assert!(of(2, "2x1xui32")
+        .unwrap_err()
+        .contains("the largest of no values"));
+    assert!(of(0, "0x1xui32").unwrap().is_empty());
 }
 
 #[test]

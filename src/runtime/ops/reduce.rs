@@ -135,6 +135,9 @@ fn argmax(call: &mut Call<'_>) -> OpResult<Tensor> {
     }
     let (t, n, dims) = arranged(&cast(&t, wide)?, &[a])?;
     let mut out = Tensor::alloc(DType::I64, &dims)?;
+    if n == 0 && !out.is_empty() {
+        return Err("the largest of no values".into());
+    }
     dispatch!(wide, T => {
         let from = t.data::<T>()?;
         let rows = from.chunks_exact(n.max(1));
