@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::installed::{damage, difference};
+use super::installed::{damage, difference, last_written};
 use super::interrupt::Interrupt;
 use super::lock::{Lock, LockError};
 use super::probe::{version, ProbeError};
@@ -86,6 +86,18 @@ pub struct Marker {
     pub key: String,
     /// What it was made of.
     pub lock: Lock,
+    /// When it was whole, in seconds since 1970; its packages' files are older.
+    #[serde(default)]
+    pub made: Option<u64>,
+}
+
+impl Marker {
+    /// A moment by which every file was there.
+    fn whole_since(&self) -> Option<SystemTime> {
+        // Clocks of file systems count more coarsely than those of processes.
+        let margin = Duration::from_secs(2);
+        Some(SystemTime::UNIX_EPOCH + Duration::from_secs(self.made?) + margin)
+    }
 }
 
 /// An environment on disk.
@@ -127,8 +139,8 @@ impl Envs {
     pub fn find(&self, lock: &Lock) -> Option<PathBuf> {
         let folder = self.folder(lock);
         let marker = read_marker(&folder)?;
-        // One that has lost packages is made again.
-        if marker.key != lock.key() || damage(&folder).is_some() {
+        // One in which somebody lost or changed files is made again.
+        if marker.key != lock.key() || damage(&folder, marker.whole_since()).is_some() {
             return None;
         }
         if let Ok(file) = fs::File::options().append(true).open(folder.join(MARKER)) {
@@ -272,10 +284,17 @@ impl Envs {
         if let Some(difference) = difference(lock, unfinished) {
             return Err(EnvError::Other(difference));
         }
+        // A package may bring a file from the future.
+        let whole = last_written(unfinished).max(Some(SystemTime::now()));
+        let whole = whole.unwrap_or(SystemTime::UNIX_EPOCH);
         let marker = Marker {
             schema_version: 1,
             key: lock.key(),
             lock: lock.clone(),
+            made: whole
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .ok()
+                .map(|d| d.as_secs()),
         };
         let text =
             serde_json::to_vec_pretty(&marker).map_err(|e| io_error(unfinished, e.into()))?;
@@ -351,20 +370,27 @@ pub fn sweep(root: &Path) {
     }
 }
 
-/// Removes folders of environments that have no readable marker: nobody finds or lists them.
-///
-/// # Errors
-/// When something of one stays.
-pub fn remove_spoilt(root: &Path) -> Result<(), EnvError> {
+/// Folders of environments that have no readable marker: nobody uses them.
+pub fn spoilt(root: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_key = name.len() == KEY_DIGITS && name.chars().all(|c| c.is_ascii_hexdigit());
         let path = entry.path();
         if is_key && path.is_dir() && read_marker(&path).is_none() {
-            fs::remove_dir_all(&path).map_err(|e| io_error(&path, e))?;
+            all.push(path);
         }
     }
-    Ok(())
+    all.sort();
+    all
+}
+
+/// Removes a folder that [`spoilt`] has found.
+///
+/// # Errors
+/// When something of it stays.
+pub fn remove_spoilt(folder: &Path) -> Result<(), EnvError> {
+    fs::remove_dir_all(folder).map_err(|e| io_error(folder, e))
 }
 
 impl Made {
@@ -494,7 +520,9 @@ mod tests {
         make("1123456789abcdef0123", Some("{"));
         make("2123456789abcdef0123", None);
         make("mine", None);
-        remove_spoilt(dir.path()).unwrap();
+        for folder in spoilt(dir.path()) {
+            remove_spoilt(&folder).unwrap();
+        }
         let mut left: Vec<String> = fs::read_dir(dir.path())
             .unwrap()
             .map(|e| e.unwrap().file_name().into_string().unwrap())

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::time::SystemTime;
 
 use serde::Deserialize;
 
@@ -55,25 +56,66 @@ pub(super) fn difference(lock: &Lock, folder: &Path) -> Option<String> {
     ))
 }
 
-/// A package of which files are gone; tells broken environments from whole ones, not every lost file.
-pub(super) fn damage(folder: &Path) -> Option<String> {
+/// A package of which files are gone, or a file of one that was written after the environment was made
+/// (`made`, where that is known).
+pub(super) fn damage(folder: &Path, made: Option<SystemTime>) -> Option<String> {
+    let mut found = None;
+    files(folder, &mut |path, written| {
+        let told = match written {
+            None => "is gone",
+            Some(time) if made.is_some_and(|m| time > m) => "was changed since",
+            Some(_) => return true,
+        };
+        found = Some(format!("{} {told}", path.display()));
+        false
+    });
+    found
+}
+
+/// When the last file of any package was written.
+pub(super) fn last_written(folder: &Path) -> Option<SystemTime> {
+    let mut last = None;
+    files(folder, &mut |_, written| {
+        last = last.max(written);
+        true
+    });
+    last
+}
+
+/// Files of packages by their RECORDs, with the time they were written, until `each` says no. Of what is not
+/// there, whole packages alone are told; compiled bytecode comes and goes, and files outside of the folder of
+/// packages are scripts that installers rewrite.
+fn files(folder: &Path, each: &mut dyn FnMut(&Path, Option<SystemTime>) -> bool) {
     for site in sites(folder) {
         for entry in fs::read_dir(&site).into_iter().flatten().flatten() {
             let text = text_of(&entry.path().join("RECORD"));
-            // Folders and files beside one another, without what is in them.
-            let names: BTreeSet<&str> = text
-                .lines()
-                .filter_map(|l| l.trim_start_matches('"').split([',', '/', '"']).next())
-                .filter(|n| !n.is_empty() && *n != ".." && *n != "__pycache__")
-                .collect();
-            let mut paths = names.into_iter().map(|name| site.join(name));
-            let gone = paths.find(|path| !path.exists());
-            if let Some(gone) = gone {
-                return Some(format!("{} is gone", gone.display()));
+            let mut tops = BTreeSet::new();
+            for name in text.lines().filter_map(recorded) {
+                let written = fs::metadata(site.join(name)).and_then(|m| m.modified());
+                let go_on = match written {
+                    Ok(written) => each(&site.join(name), Some(written)),
+                    Err(_) => {
+                        let top = name.split('/').next().unwrap_or(name);
+                        let gone = tops.insert(top) && !site.join(top).exists();
+                        !gone || each(&site.join(top), None)
+                    }
+                };
+                if !go_on {
+                    return;
+                }
             }
         }
     }
-    None
+}
+
+/// The path in a line of a RECORD.
+fn recorded(line: &str) -> Option<&str> {
+    let (path, _) = match line.strip_prefix('"') {
+        Some(quoted) => quoted.split_once('"')?,
+        None => line.split_once(',')?,
+    };
+    let passing = path.is_empty() || path.starts_with("..") || path.ends_with(".pyc");
+    (!passing).then_some(path)
 }
 
 fn told(package: &Package) -> String {
@@ -339,12 +381,39 @@ mod tests {
         fs::write(site.join("six-1.0.dist-info/RECORD"), record).unwrap();
         fs::write(site.join("six.py"), "").unwrap();
         fs::create_dir(site.join("six")).unwrap();
-        assert_eq!(damage(dir.path()), None);
+        assert_eq!(damage(dir.path(), None), None);
         fs::remove_dir(site.join("six")).unwrap();
         assert_eq!(
-            damage(dir.path()),
+            damage(dir.path(), None),
             Some(format!("{} is gone", site.join("six").display()))
         );
+    }
+
+    #[test]
+    fn an_environment_in_which_a_file_was_written_since_is_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        install(dir.path(), "six", "1.0", None);
+        let site = dir.path().join("lib/python3.11/site-packages");
+        fs::write(
+            site.join("six-1.0.dist-info/RECORD"),
+            "six.py,,\nsix.pyc,,\n",
+        )
+        .unwrap();
+        fs::write(site.join("six.py"), "").unwrap();
+        let made = last_written(dir.path()).unwrap();
+        assert_eq!(damage(dir.path(), Some(made)), None);
+        fs::write(site.join("six.pyc"), "").unwrap();
+        let later = made + std::time::Duration::from_secs(10);
+        let file = fs::File::options().write(true).open(site.join("six.py"));
+        file.unwrap().set_modified(later).unwrap();
+        assert_eq!(
+            damage(dir.path(), Some(made)),
+            Some(format!(
+                "{} was changed since",
+                site.join("six.py").display()
+            ))
+        );
+        assert_eq!(damage(dir.path(), Some(later)), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! them a lock does not carry: hashes that are asked for, and where packages are looked for.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A requirements file is written by hand or by a resolver; anything larger is something else.
@@ -304,11 +305,15 @@ fn value<'l>(line: &'l str, options: &[&str]) -> Option<&'l str> {
 /// # Errors
 /// When it cannot be read, or is too large to be one.
 pub(super) fn read(path: &Path) -> std::io::Result<String> {
-    let size = std::fs::metadata(path)?.len();
-    if size > MOST_BYTES {
-        return Err(std::io::Error::other(format!("{size} bytes are too many")));
+    let mut text = String::new();
+    // A device may never end, whatever it says its size is.
+    let file = std::fs::File::open(path)?;
+    file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        let what = format!("more than {MOST_BYTES} bytes are too many");
+        return Err(std::io::Error::other(what));
     }
-    std::fs::read_to_string(path)
+    Ok(text)
 }
 
 fn absolute(path: &Path) -> String {
@@ -418,6 +423,7 @@ mod tests {
         );
         let said = |line: &str| gather(&[line.to_owned()], dir.path()).unwrap_err();
         assert!(said("-r gone.txt").contains("gone.txt: cannot read the requirements: "));
+        assert!(said("-r /dev/zero").contains("bytes are too many"));
         assert!(said("-r https://e.org/r.txt").ends_with("is not known the next time"));
         assert_eq!(
             said("./x.tar.gz --hash=sha256:00"),

@@ -90,6 +90,7 @@ impl List {
                     "schema_version": SCHEMA_VERSION,
                     "folder": folder,
                     "environments": rows,
+                    "damaged": envs::spoilt(&folder),
                 });
                 writeln!(context.out, "{}", serde_json::to_string_pretty(&document)?)?;
             }
@@ -100,6 +101,13 @@ impl List {
                 write!(context.out, "{}", table(&all))?;
                 writeln!(context.out, "in {}", folder.display())?;
             }
+        }
+        for damaged in envs::spoilt(&folder) {
+            writeln!(
+                context.err,
+                "{}: its marker is damaged; nothing uses it, and prune removes it",
+                damaged.display()
+            )?;
         }
         Ok(Exit::Good)
     }
@@ -174,7 +182,15 @@ impl Prune {
     fn run(self, context: &mut Context<'_>) -> Result<Exit, Failure> {
         let folder = self.env_dir.folder()?;
         envs::sweep(&folder);
-        envs::remove_spoilt(&folder)?;
+        let spoilt = envs::spoilt(&folder);
+        for damaged in &spoilt {
+            envs::remove_spoilt(damaged)?;
+            writeln!(
+                context.err,
+                "removed {}: its marker was damaged",
+                damaged.display()
+            )?;
+        }
         let all = envs::list(&folder)?;
         for name in &self.names {
             let matching = all
@@ -208,6 +224,7 @@ impl Prune {
                     "schema_version": SCHEMA_VERSION,
                     "folder": folder,
                     "removed": keys,
+                    "removed_damaged": spoilt,
                     "freed_bytes": freed,
                 });
                 writeln!(context.out, "{}", serde_json::to_string_pretty(&document)?)?;
