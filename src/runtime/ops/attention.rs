@@ -10,7 +10,7 @@ use super::cast::cast;
 use super::dot::{Stored, SLICE};
 use super::matmul::{batches, lying, product, threads, Matrix};
 use super::{broadcast_view, softmax};
-use crate::runtime::tensor::{Dims, OpResult, Tensor};
+use crate::runtime::tensor::{room, Dims, OpResult, Tensor};
 use crate::runtime::DType;
 
 /// Rows whose scores are in memory together.
@@ -219,7 +219,9 @@ impl Step<'_> {
     fn run<T: Stored>(&self, out: &mut [f32]) -> OpResult<()> {
         let masks = self.mask.as_ref().map(batches);
         let each = |(i, out): (usize, &mut [f32])| self.head::<T>(i, masks.as_deref(), out);
-        let work = self.keys.rows * self.keys.cols * self.m * self.keys.starts.len();
+        let work = [self.keys.cols, self.m, self.keys.starts.len()]
+            .into_iter()
+            .fold(self.keys.rows, usize::saturating_mul);
         let one = self.m * self.values.cols;
         match threads(work) {
             gemm::Parallelism::Rayon(_) => {
@@ -237,8 +239,8 @@ impl Step<'_> {
             true => (Vec::new(), Vec::new()),
             false => (panel::<T>(&self.keys, i)?, panel::<T>(&self.values, i)?),
         };
-        let mut scores = vec![0f32; ROWS.min(self.m) * t];
-        let mut scratch = vec![0f32; t.max(d).max(n)];
+        let mut scores = zeros(ROWS.min(self.m).saturating_mul(t))?;
+        let mut scratch = zeros(t.max(d).max(n))?;
         let queries = &self.queries[i * self.m * d..(i + 1) * self.m * d];
         let blocks = queries.chunks(ROWS * d).zip(out.chunks_mut(ROWS * n));
         for (block, (queries, out)) in blocks.enumerate() {
@@ -309,11 +311,17 @@ fn multiply(
     product(size, left, right, out, gemm::Parallelism::None)
 }
 
+/// So many zeros: positions may be spread from one, so there may be more than there is memory for.
+fn zeros(count: usize) -> OpResult<Vec<f32>> {
+    let mut values = room(count)?;
+    values.resize(count, 0f32);
+    Ok(values)
+}
+
 /// One head's matrix, row-major and in single precision.
 fn panel<T: Stored + Pod>(side: &Side<'_>, i: usize) -> OpResult<Vec<f32>> {
     let memory = side.tensor.memory::<T>()?;
-    let mut panel = crate::runtime::tensor::room(side.rows * side.cols)?;
-    panel.resize(side.rows * side.cols, 0f32);
+    let mut panel = zeros(side.rows.saturating_mul(side.cols))?;
     for (j, row) in panel.chunks_exact_mut(side.cols).enumerate() {
         let at = side.starts[i] + j * side.row_step;
         widen_row(memory, at as isize, side.col_step as isize, row);
