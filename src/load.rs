@@ -21,10 +21,7 @@ pub(crate) struct Loaded {
 /// or pending), told apart by how the text begins.
 pub(crate) fn load(path: &Path) -> Result<Loaded, Failure> {
     if path.is_dir() {
-        let asset = match asset::open(path)? {
-            Found::Asset(asset) => asset,
-            Found::Bundle(bundle) => return Err(of_bundle(&bundle).into()),
-        };
+        let asset = asset_at(path)?;
         // The fingerprint needs the definitions.
         let module = asset
             .program(ReadOptions {
@@ -39,16 +36,35 @@ pub(crate) fn load(path: &Path) -> Result<Loaded, Failure> {
             program: Some((asset, module)),
         });
     }
+    Ok(Loaded {
+        contract: in_file(path)?,
+        program: None,
+    })
+}
+
+/// As [`load`], for the contract alone, for which little of a program is read.
+#[cfg(feature = "python")]
+pub(crate) fn contract(path: &Path) -> Result<Contract, Failure> {
+    if path.is_dir() {
+        return Ok(asset_at(path)?.contract()?.contract);
+    }
+    in_file(path)
+}
+
+fn asset_at(path: &Path) -> Result<Box<Asset>, Failure> {
+    match asset::open(path)? {
+        Found::Asset(asset) => Ok(asset),
+        Found::Bundle(bundle) => Err(of_bundle(&bundle).into()),
+    }
+}
+
+fn in_file(path: &Path) -> Result<Contract, Failure> {
     let text = file::read_text(path)?;
     let origin = path.display().to_string();
-    let contract = if text.starts_with("---") {
+    Ok(if text.starts_with("---") {
         Snapshot::parse(&text, &origin)?.contract
     } else {
         contract::parse(&text, &origin)?
-    };
-    Ok(Loaded {
-        contract,
-        program: None,
     })
 }
 

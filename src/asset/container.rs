@@ -20,15 +20,22 @@ pub(crate) struct OpName<'a> {
     pub(crate) name: &'a str,
 }
 
+/// The attributes and types of the file. There are ten thousands of them in a file with debug
+/// information, and few are asked for: each costs eight bytes.
+pub(crate) struct Entries {
+    /// The offset of the first body; each starts where the one before ends.
+    start: usize,
+    /// Twice the offset of each body's end; plus one where the dialect encodes it, otherwise it is
+    /// assembly text.
+    ends: Vec<u64>,
+    /// Number of the first entry of a run of one dialect, and the dialect.
+    runs: Vec<(usize, usize)>,
+    attributes: usize,
+}
+
 /// One entry of the tables of attributes and types.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry {
-    start: usize,
-    len: usize,
-    dialect: u32,
-    /// Encoded by the dialect; otherwise assembly text.
-    pub(crate) custom: bool,
-}
+pub(crate) struct Entry(usize);
 
 /// One resource: its key, and where its entry is.
 pub(crate) struct Resource<'a> {
@@ -46,8 +53,7 @@ pub(crate) struct Container<'a> {
     strings: Vec<&'a str>,
     pub(crate) dialects: Vec<Dialect<'a>>,
     pub(crate) ops: Vec<OpName<'a>>,
-    pub(crate) attributes: Vec<Entry>,
-    pub(crate) types: Vec<Entry>,
+    entries: Entries,
     properties: Vec<Range<usize>>,
     pub(crate) resources: Vec<Resource<'a>>,
     ir: Range<usize>,
@@ -121,7 +127,7 @@ impl<'a> Container<'a> {
         let (dialects, ops) = dialects(file, sections.get(file, 1, Section::Dialects)?, &strings)?;
         let bodies = sections.get(file, 2, Section::Attributes)?;
         let sizes = sections.get(file, 3, Section::AttributeSizes)?;
-        let (attributes, types) = entries(file, sizes, bodies, dialects.len())?;
+        let entries = entries(file, sizes, bodies, dialects.len())?;
         let resources = match &sections.0[6] {
             Some(sizes) => {
                 let bodies = sections.0[5].clone().unwrap_or(0..0);
@@ -140,8 +146,7 @@ impl<'a> Container<'a> {
             strings,
             dialects,
             ops,
-            attributes,
-            types,
+            entries,
             properties,
             resources,
             ir,
@@ -153,19 +158,47 @@ impl<'a> Container<'a> {
         Ok(self.strings[c.index(self.strings.len(), "a string number")?])
     }
 
+    /// The number of attributes.
+    pub(crate) fn attribute_count(&self) -> usize {
+        self.entries.attributes
+    }
+
+    /// The number of types.
+    pub(crate) fn type_count(&self) -> usize {
+        self.entries.ends.len() - self.entries.attributes
+    }
+
+    /// The attribute of a number below their count.
+    pub(crate) fn attribute(&self, index: usize) -> Entry {
+        Entry(index)
+    }
+
+    /// The type of a number below their count.
+    pub(crate) fn ty(&self, index: usize) -> Entry {
+        Entry(self.entries.attributes + index)
+    }
+
     /// The body of an attribute or type.
     pub(crate) fn body(&self, entry: Entry) -> Cursor<'a> {
-        Cursor::new(
-            self.file,
-            entry.start,
-            entry.start + entry.len,
-            Section::Attributes,
-        )
+        let ends = &self.entries.ends;
+        let start = match entry.0 {
+            0 => self.entries.start,
+            n => (ends[n - 1] >> 1) as usize,
+        };
+        let end = (ends[entry.0] >> 1) as usize;
+        Cursor::new(self.file, start, end, Section::Attributes)
+    }
+
+    /// Whether the dialect encodes an attribute or type; otherwise it is assembly text.
+    pub(crate) fn is_encoded(&self, entry: Entry) -> bool {
+        self.entries.ends[entry.0] & 1 == 1
     }
 
     /// The dialect of an attribute or type.
     pub(crate) fn dialect_of(&self, entry: Entry) -> &'a str {
-        self.dialects[entry.dialect as usize].name
+        let runs = &self.entries.runs;
+        let run = runs.partition_point(|(first, _)| *first <= entry.0) - 1;
+        self.dialects[runs[run].1].name
     }
 
     /// The number of property entries.
@@ -302,14 +335,15 @@ fn entries(
     sizes: Range<usize>,
     bodies: Range<usize>,
     dialects: usize,
-) -> MResult<(Vec<Entry>, Vec<Entry>)> {
+) -> MResult<Entries> {
     let mut c = Cursor::new(file, sizes.start, sizes.end, Section::AttributeSizes);
     let attributes = c.count("attributes")?;
     let types = c.count("types")?;
-    let mut entries = Vec::with_capacity(attributes.saturating_add(types).min(c.remaining()));
+    let mut ends = Vec::with_capacity(attributes.saturating_add(types).min(c.remaining()));
+    let mut runs = Vec::new();
     let mut start = bodies.start;
     while !c.is_done() {
-        let dialect = c.index(dialects, "a dialect number")? as u32;
+        runs.push((ends.len(), c.index(dialects, "a dialect number")?));
         for _ in 0..c.count("entries")? {
             let at = c.offset();
             let (len, custom) = c.flagged()?;
@@ -322,18 +356,13 @@ fn entries(
                     "more",
                 )
             })?;
-            entries.push(Entry {
-                start,
-                len,
-                dialect,
-                custom,
-            });
             start += len;
+            ends.push((start as u64) << 1 | u64::from(custom));
         }
     }
-    if entries.len() != attributes + types {
+    if ends.len() != attributes + types {
         let expected = format!("{attributes} attributes and {types} types");
-        return Err(c.error(expected, format!("{} entries", entries.len())));
+        return Err(c.error(expected, format!("{} entries", ends.len())));
     }
     if start != bodies.end {
         let left = bodies.end - start;
@@ -343,8 +372,12 @@ fn entries(
             format!("{left} bytes without an entry"),
         ));
     }
-    let types = entries.split_off(attributes);
-    Ok((entries, types))
+    Ok(Entries {
+        start: bodies.start,
+        ends,
+        runs,
+        attributes,
+    })
 }
 
 /// The keys and entries, from the sizes alone: the section with the weights is not touched.

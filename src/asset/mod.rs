@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use crate::contract::{self, Extracted};
 use crate::ir::{Attr, Body, Dense, Module, Payload};
-use aicode::Owner;
+use aicode::{Detail, Owner};
 use container::Container;
 use cursor::MResult;
 
@@ -52,8 +52,7 @@ pub fn read_module(path: &Path) -> Result<Module, Error> {
 /// # Errors
 /// See [`Error`].
 pub fn read_contract(path: &Path) -> Result<Extracted, Error> {
-    let program = Asset::open(path)?.program(ReadOptions::default())?;
-    Ok(contract::extract(&program.module))
+    Asset::open(path)?.contract()
 }
 
 /// What to read besides graphs, ops and constants.
@@ -185,8 +184,22 @@ impl Asset {
     /// # Errors
     /// [`Error::Malformed`] with the byte and the section.
     pub fn program(&self, options: ReadOptions) -> Result<Program, Error> {
+        self.decoded(options, Detail::All)
+    }
+
+    /// The contract. Of the ops only those are read that states pass through: what is wrong in the
+    /// attributes and constants of others shows when the program is read.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] with the byte and the section.
+    pub fn contract(&self) -> Result<Extracted, Error> {
+        let program = self.decoded(ReadOptions::default(), Detail::States)?;
+        Ok(contract::extract(&program.module))
+    }
+
+    fn decoded(&self, options: ReadOptions, detail: Detail) -> Result<Program, Error> {
         let bytes = (*self.bytes).as_ref();
-        decode(bytes, self.bytes.clone(), options)
+        decode(bytes, self.bytes.clone(), options, detail)
             .map_err(|e| Error::malformed(&self.path.join(PROGRAM), e))
     }
 }
@@ -221,7 +234,18 @@ fn resources(module: &Module) -> Vec<std::ops::Range<usize>> {
 /// The byte and the section.
 pub fn read_bytes(bytes: Vec<u8>, options: ReadOptions) -> Result<Program, Box<Malformed>> {
     let owner: Arc<Vec<u8>> = Arc::new(bytes);
-    decode(&owner.clone(), owner, options)
+    decode(&owner.clone(), owner, options, Detail::All)
+}
+
+/// The contract of a program in memory, read as [`Asset::contract`] does.
+///
+/// # Errors
+/// The byte and the section.
+pub fn contract_of_bytes(bytes: Vec<u8>) -> Result<Extracted, Box<Malformed>> {
+    let owner: Arc<Vec<u8>> = Arc::new(bytes);
+    let options = ReadOptions::default();
+    let program = decode(&owner.clone(), owner, options, Detail::States)?;
+    Ok(contract::extract(&program.module))
 }
 
 /// Checks the container of a program in memory: sections and tables, not the program in them.
@@ -232,7 +256,7 @@ pub fn check_container(bytes: &[u8]) -> Result<(), Box<Malformed>> {
     Container::parse(bytes).map(|_| ())
 }
 
-fn decode(bytes: &[u8], owner: Owner, options: ReadOptions) -> MResult<Program> {
+fn decode(bytes: &[u8], owner: Owner, options: ReadOptions, detail: Detail) -> MResult<Program> {
     let container = Container::parse(bytes)?;
     if options.weights {
         // Those that no constant refers to are checked, too.
@@ -242,13 +266,14 @@ fn decode(bytes: &[u8], owner: Owner, options: ReadOptions) -> MResult<Program> 
             .try_for_each(|r| container.resource_data(r).map(|_| ()))?;
     }
     let mut decoder = aicode::Decoder::new(&container, owner, options.weights);
-    let (module, revision) = decoder.program(options)?;
-    let mut files: Vec<String> = (0..container.attributes.len())
-        .filter_map(|i| decoder.debug_file(i))
-        .map(|path| path.to_string())
-        .collect();
-    files.sort();
-    files.dedup();
+    let (module, revision) = decoder.program(options, detail)?;
+    let mut files = Vec::new();
+    if detail == Detail::All {
+        let named = (0..container.attribute_count()).filter_map(|i| decoder.debug_file(i));
+        files.extend(named.map(|path| path.to_string()));
+        files.sort();
+        files.dedup();
+    }
     Ok(Program {
         module,
         revision,

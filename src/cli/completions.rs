@@ -1,7 +1,6 @@
 //! `coreai-audit completions`: completion scripts for shells.
 
-use super::{Cli, Context, Exit, Failure};
-use clap::CommandFactory;
+use super::{whole, Context, Exit, Failure};
 use clap_complete::Shell;
 use std::io::Write;
 
@@ -21,7 +20,7 @@ pub struct Args {
 impl Args {
     pub(super) fn run(self, context: &mut Context<'_>) -> Result<Exit, Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "coreai-audit", &mut script);
+        clap_complete::generate(self.shell, &mut whole(), "coreai-audit", &mut script);
         context.out.write_all(&script)?;
         Ok(Exit::Good)
     }

@@ -1,7 +1,7 @@
 //! `coreai-audit contract`: the contract of an asset.
 
 use super::{Context, Exit, Failure, Format, FormatArg};
-use crate::asset::{self, Asset, Found, ReadOptions};
+use crate::asset::{self, Asset, Found};
 use crate::contract;
 use crate::load::of_bundle;
 use crate::text;
@@ -40,8 +40,7 @@ impl Args {
             Found::Asset(asset) => asset,
             Found::Bundle(bundle) => return Err(of_bundle(&bundle).into()),
         };
-        let program = asset.program(ReadOptions::default())?;
-        let extracted = contract::extract(&program.module);
+        let extracted = asset.contract()?;
         let shown = match self.format.format {
             Format::Human => contract::human(&extracted.contract),
             Format::Json => contract::json(&extracted.contract),

@@ -36,7 +36,7 @@ pub use context::{Context, Stream};
 pub use level::LevelArg;
 
 use crate::text;
-use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -58,7 +58,7 @@ pub type Failure = Box<dyn Error + Send + Sync>;
 /// Declares the subcommands: `Variant => module` for a module with `Args` and `Args::run`.
 macro_rules! commands {
     ($($(#[$when:meta])* $variant:ident => $module:ident),* $(,)?) => {
-        #[derive(clap::Subcommand)]
+        #[derive(Subcommand)]
         enum Command {
             $($(#[$when])* $variant($module::Args)),*
         }
@@ -69,6 +69,16 @@ macro_rules! commands {
                     $($(#[$when])* Command::$variant(args) => args.run(context)),*
                 }
             }
+        }
+
+        /// The subcommand of this name, alone.
+        fn subcommand(name: &str) -> Option<clap::Command> {
+            $($(#[$when])* {
+                if name == stringify!($module) {
+                    return Some($module::Args::augment_args(clap::Command::new(stringify!($module))));
+                }
+            })*
+            None
         }
     };
 }
@@ -105,10 +115,7 @@ commands! {
     after_long_help = "Exit codes: 0 all is well; 1 the command ran and found something; 2 it could not run.\n\
         Results go to standard output, messages to standard error."
 )]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-
+struct Root {
     /// When to colour output; `auto` means on a terminal, unless NO_COLOR is set
     #[arg(
         long,
@@ -171,7 +178,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
 /// `context` carries the streams, so that a test can see what is written to them.
 pub fn run_with(args: Vec<OsString>, context: &mut Context<'_>) -> Exit {
     let result = match parse(args) {
-        Ok(cli) => cli.command.run(context),
+        Ok(command) => command.run(context),
         Err(error) => return show_usage(&error, context),
     };
     let result = result.and_then(|exit| {
@@ -188,9 +195,21 @@ pub fn run_with(args: Vec<OsString>, context: &mut Context<'_>) -> Exit {
     }
 }
 
-fn parse(args: Vec<OsString>) -> Result<Cli, clap::Error> {
-    let matches = Cli::command().try_get_matches_from(args)?;
-    Cli::from_arg_matches(&matches)
+fn parse(args: Vec<OsString>) -> Result<Command, clap::Error> {
+    // Describing every flag of every command takes longer than reading an asset, so where the first
+    // argument is a command, the others are left out.
+    let named = args.get(1).and_then(|a| a.to_str()).and_then(subcommand);
+    let line = match named {
+        Some(subcommand) => Root::command().subcommand(subcommand),
+        None => whole(),
+    };
+    let matches = line.try_get_matches_from(args)?;
+    Command::from_arg_matches(&matches)
+}
+
+/// The command line with every command.
+fn whole() -> clap::Command {
+    Command::augment_subcommands(Root::command())
 }
 
 /// The value of `--color`, looked up before parsing because errors of parsing are coloured too.

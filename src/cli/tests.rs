@@ -38,14 +38,14 @@ fn all_commands() -> Vec<(String, clap::Command)> {
         all.push((path.to_owned(), command));
     }
     let mut all = Vec::new();
-    walk("coreai-audit", Cli::command(), &mut all);
+    walk("coreai-audit", whole(), &mut all);
     all.reverse();
     all
 }
 
 #[test]
 fn the_command_line_is_well_formed() {
-    Cli::command().debug_assert();
+    whole().debug_assert();
 }
 
 #[test]

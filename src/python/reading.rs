@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::asset::inspect::{inspect, Effort};
 use crate::asset::{self, Found};
 use crate::contract;
-use crate::load::load;
+use crate::load;
 
 create_exception!(
     coreai_audit,
@@ -27,7 +27,7 @@ pub(super) fn inspect_json(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     without_gil(py, || {
         let asset = match asset::open(&path)? {
             Found::Asset(asset) => asset,
-            Found::Bundle(bundle) => return Err(crate::load::of_bundle(&bundle).into()),
+            Found::Bundle(bundle) => return Err(load::of_bundle(&bundle).into()),
         };
         let (inspection, _) = inspect(&asset, Effort { hash: true })?;
         Ok(serde_json::to_string(&inspection)?)
@@ -37,14 +37,14 @@ pub(super) fn inspect_json(py: Python<'_>, path: PathBuf) -> PyResult<String> {
 /// The contract in an asset, contract file or snapshot, as JSON.
 #[pyfunction]
 pub(super) fn contract_json(py: Python<'_>, path: PathBuf) -> PyResult<String> {
-    without_gil(py, || Ok(contract::json(&load(&path)?.contract)))
+    without_gil(py, || Ok(contract::json(&load::contract(&path)?)))
 }
 
 /// The changes between two contracts, as a JSON list.
 #[pyfunction]
 pub(super) fn diff_json(py: Python<'_>, old: PathBuf, new: PathBuf) -> PyResult<String> {
     without_gil(py, || {
-        let changes = contract::diff(&load(&old)?.contract, &load(&new)?.contract);
+        let changes = contract::diff(&load::contract(&old)?, &load::contract(&new)?);
         Ok(serde_json::to_string(&changes)?)
     })
 }

@@ -137,7 +137,7 @@ impl<'a> Decoder<'a> {
     /// A name with one value, or with named entries: the declaration of a composite.
     fn named(&mut self, c: &mut Cursor<'a>) -> MResult<Attr> {
         let name = self.text(c)?;
-        let limit = self.container.attributes.len();
+        let limit = self.container.attribute_count();
         let values = self.list(c, "attributes", |_, c| {
             c.index(limit, "an attribute number")
         })?;
@@ -196,7 +196,7 @@ impl<'a> Decoder<'a> {
 
     /// The data of a constant of type `ty`, from a reference to it.
     pub(super) fn constant(&mut self, c: &mut Cursor<'a>, ty: &Type) -> MResult<Dense> {
-        let index = c.index(self.container.attributes.len(), "an attribute number")?;
+        let index = c.index(self.container.attribute_count(), "an attribute number")?;
         let known = (index, ty.clone());
         if let Some(payload) = self.constants.get(&known) {
             return Ok(Dense {
@@ -204,7 +204,7 @@ impl<'a> Decoder<'a> {
                 payload: payload.clone(),
             });
         }
-        let mut c = self.container.body(self.container.attributes[index]);
+        let mut c = self.container.body(self.container.attribute(index));
         let at = c.offset();
         let payload = match c.varint()? {
             code::DENSE => {
@@ -251,7 +251,7 @@ impl<'a> Decoder<'a> {
     /// The code of an attribute, without decoding it; `None` where it is malformed.
     fn attr_code(&self, index: usize) -> Option<u64> {
         self.container
-            .body(self.container.attributes[index])
+            .body(self.container.attribute(index))
             .varint()
             .ok()
     }
@@ -271,7 +271,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn debug_path(&mut self, index: usize) -> Option<Arc<str>> {
-        let mut c = self.container.body(self.container.attributes[index]);
+        let mut c = self.container.body(self.container.attribute(index));
         if c.varint().ok()? != code::DEBUG_FILE {
             return None;
         }
@@ -287,12 +287,13 @@ impl<'a> Decoder<'a> {
 
     /// File, line and column of a location; `None` where it has none.
     pub(super) fn position(&mut self, index: usize) -> Option<(Arc<str>, u64, u64)> {
-        let attributes = &self.container.attributes;
-        let reference = |c: &mut Cursor<'a>| c.index(attributes.len(), "an attribute number").ok();
-        let mut c = self.container.body(attributes[index]);
+        let container = self.container;
+        let attributes = container.attribute_count();
+        let reference = |c: &mut Cursor<'a>| c.index(attributes, "an attribute number").ok();
+        let mut c = container.body(container.attribute(index));
         let mut position = match c.varint().ok()? {
-            code::LOCATION => self.container.body(attributes[reference(&mut c)?]),
-            code::DEBUG_POSITION => self.container.body(attributes[index]),
+            code::LOCATION => container.body(container.attribute(reference(&mut c)?)),
+            code::DEBUG_POSITION => container.body(container.attribute(index)),
             _ => return None,
         };
         if position.varint().ok()? != code::DEBUG_POSITION {

@@ -23,6 +23,16 @@ const MAX_RANK: usize = 64;
 /// Who owns the bytes of the file, for constants that are views into it.
 pub(crate) type Owner = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
+/// Which ops of a program are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// Every op.
+    All,
+    /// Those that states pass through, and those that use what is read from a state: enough for the
+    /// contract, and no program.
+    States,
+}
+
 /// Decodes attributes, types and ops of a container; each attribute and type once.
 pub(crate) struct Decoder<'a> {
     pub(crate) container: &'a Container<'a>,
@@ -66,8 +76,8 @@ impl<T> Table<T> {
 impl<'a> Decoder<'a> {
     pub(crate) fn new(container: &'a Container<'a>, owner: Owner, weights: bool) -> Decoder<'a> {
         Decoder {
-            types: Table::new(container.types.len()),
-            attributes: Table::new(container.attributes.len()),
+            types: Table::new(container.type_count()),
+            attributes: Table::new(container.attribute_count()),
             constants: HashMap::new(),
             files: HashMap::new(),
             keys: HashMap::new(),
@@ -90,19 +100,26 @@ impl<'a> Decoder<'a> {
         self.attr(index)
     }
 
+    /// A reference to a type, with its place in the table.
+    fn numbered_type(&mut self, c: &mut Cursor<'_>) -> MResult<(usize, Type)> {
+        let index = c.index(self.types.entries.len(), "a type number")?;
+        Ok((index, self.ty(index)?))
+    }
+
     /// A reference to a type.
     pub(crate) fn type_ref(&mut self, c: &mut Cursor<'_>) -> MResult<Type> {
-        let index = c.index(self.types.entries.len(), "a type number")?;
-        self.ty(index)
+        self.numbered_type(c).map(|(_, ty)| ty)
     }
 
     /// The attribute at a place of the table.
     pub(crate) fn attr(&mut self, index: usize) -> MResult<Attr> {
         self.lookup(
             index,
-            self.container.attributes[index],
+            self.container.attribute(index),
             |d| &mut d.attributes,
             Self::decode_attr,
+            // A named entry is found once in most files, and a dictionary of one takes a kilobyte.
+            |attr| !matches!(attr, Attr::Dict(entries) if entries.len() == 1),
         )
     }
 
@@ -110,9 +127,10 @@ impl<'a> Decoder<'a> {
     pub(crate) fn ty(&mut self, index: usize) -> MResult<Type> {
         self.lookup(
             index,
-            self.container.types[index],
+            self.container.ty(index),
             |d| &mut d.types,
             Self::decode_type,
+            |_| true,
         )
     }
 
@@ -122,6 +140,7 @@ impl<'a> Decoder<'a> {
         entry: Entry,
         table: fn(&mut Self) -> &mut Table<T>,
         decode: fn(&mut Self, &mut Cursor<'a>) -> MResult<T>,
+        keep: fn(&T) -> bool,
     ) -> MResult<T> {
         let known = table(self);
         match known.entries[index] {
@@ -145,12 +164,9 @@ impl<'a> Decoder<'a> {
         self.spend(1, &c)?;
         let value = self.nested(&mut c, |d, c| {
             let dialect = d.container.dialect_of(entry);
-            if !entry.custom || dialect != "aicode" {
-                let found = if entry.custom {
-                    dialect
-                } else {
-                    "assembly text"
-                };
+            let encoded = d.container.is_encoded(entry);
+            if !encoded || dialect != "aicode" {
+                let found = if encoded { dialect } else { "assembly text" };
                 return Err(c.error("an entry encoded by the dialect `aicode`", found));
             }
             decode(d, c)
@@ -158,6 +174,10 @@ impl<'a> Decoder<'a> {
         c.finish("the attribute or type")?;
         let weight = self.parts - before;
         let known = table(self);
+        if !keep(&value) {
+            known.entries[index] = UNREAD;
+            return Ok(value);
+        }
         // A file has fewer entries than bytes, and less than 4 GiB of them are indexed.
         known.entries[index] = u32::try_from(known.values.len())
             .ok()

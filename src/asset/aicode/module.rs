@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::ops::{Building, Head, OpReader};
-use super::{names, Decoder};
+use super::{names, Decoder, Detail};
 use crate::asset::cursor::{Cursor, MResult};
 use crate::asset::ReadOptions;
 use crate::ir::{
@@ -13,7 +13,11 @@ use crate::ir::{
 
 impl<'a> Decoder<'a> {
     /// Reads the whole program; the second part is the revision of the dialect it needs.
-    pub(crate) fn program(&mut self, options: ReadOptions) -> MResult<(Module, Option<i128>)> {
+    pub(crate) fn program(
+        &mut self,
+        options: ReadOptions,
+        detail: Detail,
+    ) -> MResult<(Module, Option<i128>)> {
         let names = self.container.ops.iter();
         let names = names
             .map(|op| (Arc::from(names::printed(op.name)), Arc::from(op.name)))
@@ -21,6 +25,7 @@ impl<'a> Decoder<'a> {
         let mut reader = OpReader {
             decoder: self,
             options,
+            detail,
             names,
             module: Module::default(),
             namespaces: Vec::new(),
@@ -123,7 +128,7 @@ impl<'a> OpReader<'_, 'a> {
                 }
                 let id = self.op(c, head, &mut other, None);
                 self.other = other;
-                self.other.body.region.blocks[0].ops.push(id?);
+                self.other.body.region.blocks[0].ops.extend(id?);
                 Ok(())
             }
         }

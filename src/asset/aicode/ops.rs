@@ -1,8 +1,9 @@
 //! Ops and regions of the dialect.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{names, Decoder};
+use super::{names, Decoder, Detail};
 use crate::asset::container::nested;
 use crate::asset::cursor::{Cursor, MResult};
 use crate::asset::error::Section;
@@ -19,7 +20,8 @@ pub(super) struct Head {
     pub(super) at: usize,
     pub(super) attrs: AttrDict,
     pub(super) properties: Option<usize>,
-    pub(super) results: Vec<Type>,
+    /// Types of the results, with their places in the table.
+    pub(super) results: Vec<(usize, Type)>,
     pub(super) operands: Vec<(usize, u64)>,
     pub(super) regions: usize,
     pub(super) isolated: bool,
@@ -37,12 +39,22 @@ pub(super) struct Scope {
 pub(super) struct Building {
     pub(super) body: Body,
     pub(super) scope: Scope,
+    passed_over: PassedOver,
+}
+
+/// What stands for all ops that were passed over, and for their results of one type.
+#[derive(Default)]
+struct PassedOver {
+    op: Option<OpId>,
+    /// By the type's place in the table.
+    values: HashMap<usize, ValueId>,
 }
 
 /// Reads the ops of a container.
 pub(super) struct OpReader<'d, 'a> {
     pub(super) decoder: &'d mut Decoder<'a>,
     pub(super) options: ReadOptions,
+    pub(super) detail: Detail,
     /// Printed and stored name of every op name of the file.
     pub(super) names: Vec<(Arc<str>, Arc<str>)>,
     pub(super) module: Module,
@@ -70,7 +82,7 @@ impl<'a> OpReader<'_, 'a> {
         if mask & 0x80 != 0 {
             return Err(c.error_at(mask_at, "an op mask below 0x80", format!("{mask:#04x}")));
         }
-        let location = c.index(container.attributes.len(), "an attribute number")?;
+        let location = c.index(container.attribute_count(), "an attribute number")?;
         let mut attrs = AttrDict::new();
         if mask & 0x01 != 0 {
             let place = c.offset();
@@ -85,7 +97,7 @@ impl<'a> OpReader<'_, 'a> {
         };
         let results = match mask & 0x02 {
             0 => Vec::new(),
-            _ => self.decoder.list(c, "results", Decoder::type_ref)?,
+            _ => self.decoder.list(c, "results", Decoder::numbered_type)?,
         };
         let operands = match mask & 0x04 {
             0 => Vec::new(),
@@ -180,13 +192,13 @@ impl<'a> OpReader<'_, 'a> {
                 for index in 0..args {
                     let (at, index) = (c.offset(), index as u32);
                     let (ty, has_location) = c.flagged()?;
-                    let types = self.decoder.container.types.len();
+                    let types = self.decoder.container.type_count();
                     let ty = self
                         .decoder
                         .ty(c.checked_index(at, ty, types, "a type number")?)?;
                     if has_location {
                         c.index(
-                            self.decoder.container.attributes.len(),
+                            self.decoder.container.attribute_count(),
                             "an attribute number",
                         )?;
                     }
@@ -210,21 +222,21 @@ impl<'a> OpReader<'_, 'a> {
             for _ in 0..ops {
                 let head = self.head(c)?;
                 let id = self.op(c, head, building, owner.map(|(op, _)| op))?;
-                region.blocks[block].ops.push(id);
+                region.blocks[block].ops.extend(id);
             }
         }
         building.scope.close(c, before, values)?;
         Ok(region)
     }
 
+    /// Reads an op behind its head; `None` where it is passed over.
     pub(super) fn op(
         &mut self,
         c: &mut Cursor<'a>,
         head: Head,
         building: &mut Building,
         parent: Option<OpId>,
-    ) -> MResult<OpId> {
-        let id = OpId(building.body.ops.len() as u32);
+    ) -> MResult<Option<OpId>> {
         let (printed, stored) = self.names[head.name].clone();
         if matches!(
             &*stored,
@@ -232,20 +244,28 @@ impl<'a> OpReader<'_, 'a> {
         ) {
             return Err(c.error_at(head.at, "graphs at module level only", "one inside an op"));
         }
+        let mut operands = Vec::with_capacity(head.operands.len());
+        for (at, number) in &head.operands {
+            operands.push(building.scope.get(c, *at, *number)?);
+        }
+        let defines_only = head.regions == 0 || (head.isolated && names::is_decomposable(&stored));
+        if self.detail == Detail::States && defines_only && !building.touches(&head, &operands) {
+            self.pass_over(c, &head, building)?;
+            return Ok(None);
+        }
         // Take the number before nested ops take theirs.
+        let id = OpId(building.body.ops.len() as u32);
         building.body.ops.push(Op::new(""));
         let mut op = Op::new(printed);
         op.parent = parent;
         op.attrs = head.attrs.clone();
-        for (at, number) in &head.operands {
-            op.operands.push(building.scope.get(c, *at, *number)?);
-        }
+        op.operands = operands;
         if let Some(index) = head.properties {
             self.decoder
-                .properties(&mut op, &stored, index, head.results.first())?;
+                .properties(&mut op, &stored, index, head.results.first().map(|r| &r.1))?;
         }
         normalize(&op.name, &mut op.attrs);
-        for (index, ty) in head.results.iter().enumerate() {
+        for (index, (_, ty)) in head.results.iter().enumerate() {
             let def = ValueDef::Result {
                 op: id,
                 index: index as u32,
@@ -276,7 +296,34 @@ impl<'a> OpReader<'_, 'a> {
         }
         op.stored_name = Some(stored);
         building.body.ops[id.0 as usize] = op;
-        Ok(id)
+        Ok(Some(id))
+    }
+
+    /// Defines the results of an op, and reads no more of it.
+    fn pass_over(
+        &mut self,
+        c: &mut Cursor<'a>,
+        head: &Head,
+        building: &mut Building,
+    ) -> MResult<()> {
+        let Building {
+            body, passed_over, ..
+        } = building;
+        let op = *passed_over.op.get_or_insert_with(|| {
+            body.ops.push(Op::new(""));
+            OpId(body.ops.len() as u32 - 1)
+        });
+        for (place, ty) in &head.results {
+            let value = *passed_over.values.entry(*place).or_insert_with(|| {
+                let def = ValueDef::Result { op, index: 0 };
+                body.add_value(ty.clone(), def)
+            });
+            building.scope.define(c, value)?;
+        }
+        if head.regions > 0 {
+            nested(self.decoder.container.file, c, 4, Section::Ir)?;
+        }
+        Ok(())
     }
 
     /// The definition stored with a decomposable op; passed over where it is not wanted.
@@ -317,13 +364,26 @@ impl<'a> OpReader<'_, 'a> {
 }
 
 impl Building {
+    /// Whether an op takes or returns a handle or token, ends a block, or uses what an op that took a
+    /// handle returned.
+    fn touches(&self, head: &Head, operands: &[ValueId]) -> bool {
+        let orders = |ty: &Type| matches!(ty, Type::Handle(_) | Type::Token);
+        let from_state = |value: &ValueId| match self.body.def(*value) {
+            ValueDef::Result { op, .. } => {
+                let mut taken = self.body.op(op).operands.iter();
+                taken.any(|v| self.body.ty(*v).is_handle())
+            }
+            _ => false,
+        };
+        head.results.is_empty()
+            || head.results.iter().any(|(_, ty)| orders(ty))
+            || operands.iter().any(|v| orders(self.body.ty(*v)))
+            || operands.iter().any(from_state)
+    }
+
     fn define(&mut self, c: &Cursor<'_>, ty: Type, def: ValueDef) -> MResult<ValueId> {
         let value = self.body.add_value(ty, def);
-        match self.scope.values.get_mut(self.scope.next) {
-            Some(slot) => *slot = Some(value),
-            None => return Err(c.error("as many values as the region states", "more")),
-        }
-        self.scope.next += 1;
+        self.scope.define(c, value)?;
         Ok(value)
     }
 }
@@ -343,6 +403,16 @@ impl Scope {
         }
         self.values.truncate(self.values.len() - values);
         self.next = before;
+        Ok(())
+    }
+
+    /// Gives the next number to a value.
+    fn define(&mut self, c: &Cursor<'_>, value: ValueId) -> MResult<()> {
+        match self.values.get_mut(self.next) {
+            Some(slot) => *slot = Some(value),
+            None => return Err(c.error("as many values as the region states", "more")),
+        }
+        self.next += 1;
         Ok(())
     }
 

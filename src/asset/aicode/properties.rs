@@ -77,7 +77,7 @@ impl<'a> Decoder<'a> {
         };
         for (name, optional) in fields {
             let value = if *optional {
-                let limit = self.container.attributes.len();
+                let limit = self.container.attribute_count();
                 match c.optional(limit, "an attribute number")? {
                     Some(index) => self.attr(index)?,
                     None => continue,

@@ -17,8 +17,10 @@ static ALLOCATOR: memory::Counting = memory::Counting;
 /// Reads and uses everything there is in a file: program, contract, printed form.
 fn use_all(bytes: &[u8]) -> Result<Program, String> {
     let options = ReadOptions::ALL;
+    // The quick reading of the contract accepts no less than the reading of everything.
+    let quick = asset::contract_of_bytes(bytes.to_vec());
     let program = asset::read_bytes(bytes.to_vec(), options).map_err(|e| e.to_string())?;
-    contract::extract(&program.module);
+    assert_eq!(quick, Ok(contract::extract(&program.module)));
     program.module.op_counts();
     let mut text = String::new();
     let options = PrintOptions {
