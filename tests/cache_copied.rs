@@ -55,7 +55,9 @@ fn module(text: &str) -> Module {
 
 /// Bytes the second step allocates.
 fn allocated(text: &str) -> usize {
-    let model = Model::from_module(Path::new("cache"), &module(text)).unwrap();
+    let model = Model::from_module(Path::new("cache"), &module(text))
+        .unwrap()
+        .with_kept_memory(0);
     let function = model.function("main").unwrap();
     let row = Tensor::from_values(&[1, 2], &[1f32; 2]).unwrap();
     let mut cache = Tensor::zeros(DType::F32, &[ROWS, 2]).unwrap();

@@ -2,17 +2,28 @@
 
 use std::sync::Arc;
 
+use super::recycle;
 use crate::ir::Blob;
 
 /// Bytes, aligned for every element type when owned; a view into the asset's map otherwise.
 #[derive(Clone, Debug)]
 pub(crate) enum Buffer {
     /// Memory of our own, counted in whole words so that it is aligned.
-    Owned { words: Vec<u64>, len: usize },
+    Owned { words: Words, len: usize },
     /// A constant inside the mapped asset.
     Mapped(Blob),
     /// Memory of the caller's.
     Foreign(Foreign),
+}
+
+/// Memory of our own, which goes back to where it may be used again.
+#[derive(Clone, Debug)]
+pub(crate) struct Words(Vec<u64>);
+
+impl Drop for Words {
+    fn drop(&mut self) {
+        recycle::give(std::mem::take(&mut self.0));
+    }
 }
 
 /// Memory that somebody else owns and lends for as long as this value or a clone of it exists.
@@ -41,18 +52,44 @@ impl Buffer {
     /// `len` zero bytes; `None` when the memory is not to be had.
     pub fn zeroed(len: usize) -> Option<Buffer> {
         let count = len.div_ceil(8);
+        if let Some(mut words) = recycle::take(count) {
+            words[..count].fill(0);
+            let words = Words(words);
+            return Some(Buffer::Owned { words, len });
+        }
         // Asking first makes an error of what would end the process; asking for zeros gets pages that
         // cost nothing until they are written.
         let mut asked: Vec<u64> = Vec::new();
         asked.try_reserve_exact(count).ok()?;
         drop(asked);
-        let words = vec![0u64; count];
+        let words = Words(vec![0u64; count]);
         Some(Buffer::Owned { words, len })
+    }
+
+    /// `len` bytes of any value, all of which the caller writes; `None` when the memory is not to be had.
+    pub fn unset(len: usize) -> Option<Buffer> {
+        let buffer = match recycle::take(len.div_ceil(8)) {
+            Some(words) => Buffer::Owned {
+                words: Words(words),
+                len,
+            },
+            None => Buffer::zeroed(len)?,
+        };
+        // Zeros would hide a byte that is not written after all.
+        #[cfg(debug_assertions)]
+        let buffer = match buffer {
+            Buffer::Owned { mut words, len } => {
+                words.0.fill(0xa5a5_a5a5_a5a5_a5a5);
+                Buffer::Owned { words, len }
+            }
+            other => other,
+        };
+        Some(buffer)
     }
 
     /// A copy of `bytes`.
     pub fn copy_of(bytes: &[u8]) -> Option<Buffer> {
-        let mut buffer = Buffer::zeroed(bytes.len())?;
+        let mut buffer = Buffer::unset(bytes.len())?;
         if let Some(own) = buffer.bytes_mut() {
             own.copy_from_slice(bytes);
         }
@@ -62,7 +99,7 @@ impl Buffer {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Buffer::Owned { words, len } => &bytemuck::cast_slice(words)[..*len],
+            Buffer::Owned { words, len } => &bytemuck::cast_slice(&words.0)[..*len],
             Buffer::Mapped(blob) => blob.bytes(),
             // SAFETY: the memory is ours until the value is gone ([`Foreign::new`]), and the reference
             // lives no longer than the value.
@@ -78,7 +115,9 @@ impl Buffer {
     /// The bytes to write to; `None` for a view into the map.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self {
-            Buffer::Owned { words, len } => Some(&mut bytemuck::cast_slice_mut(words)[..*len]),
+            Buffer::Owned { words, len } => {
+                Some(&mut bytemuck::cast_slice_mut(&mut words.0)[..*len])
+            }
             Buffer::Mapped(_) => None,
             // SAFETY: as for reading; `&mut self`, reached only through `Arc::get_mut`, is the only way
             // in, so nothing else refers to the memory meanwhile.

@@ -14,14 +14,17 @@ mod dtype;
 mod error;
 mod exec;
 pub mod files;
+mod function;
 pub mod generate;
 mod model;
 mod ops;
 mod plan;
+mod recycle;
 mod rewrite;
 mod tensor;
 
 pub use dtype::{Class, DType};
 pub use error::{LoadError, PortKind, RunError, UnsupportedOp};
-pub use model::{Function, Model, Port};
+pub use function::Function;
+pub use model::{Model, Port};
 pub use tensor::{Element, Tensor, TensorError};

@@ -278,6 +278,15 @@ impl Tensor {
 
     /// Zeros for a result, within the limits of a result.
     pub(crate) fn alloc(dtype: DType, dims: &[usize]) -> OpResult<Tensor> {
+        Tensor::made(dtype, dims, Buffer::zeroed)
+    }
+
+    /// Any values for a result of which every element is written: cheaper than zeros.
+    pub(crate) fn unset(dtype: DType, dims: &[usize]) -> OpResult<Tensor> {
+        Tensor::made(dtype, dims, Buffer::unset)
+    }
+
+    fn made(dtype: DType, dims: &[usize], buffer: fn(usize) -> Option<Buffer>) -> OpResult<Tensor> {
         let bytes = count(dims)
             .filter(|n| *n <= MAX_ELEMENTS)
             .and_then(|n| n.checked_mul(dtype.size()))
@@ -288,14 +297,14 @@ impl Tensor {
                     show(dims)
                 )
             })?;
-        let buffer = Buffer::zeroed(bytes)
-            .ok_or_else(|| format!("no memory for {} of {dtype}", show(dims)))?;
+        let buffer =
+            buffer(bytes).ok_or_else(|| format!("no memory for {} of {dtype}", show(dims)))?;
         Ok(Tensor::over(dtype, dims, buffer))
     }
 
     /// A result made of these values.
     pub(crate) fn of<T: Pod>(dtype: DType, dims: &[usize], values: &[T]) -> OpResult<Tensor> {
-        let mut out = Tensor::alloc(dtype, dims)?;
+        let mut out = Tensor::unset(dtype, dims)?;
         let own = out.data_mut::<T>()?;
         if own.len() != values.len() {
             return Err(format!("{} values for shape {}", values.len(), show(dims)));
@@ -382,7 +391,7 @@ impl Tensor {
         if self.is_contiguous() {
             return Ok(self.clone());
         }
-        let mut out = Tensor::alloc(self.dtype, &self.dims)?;
+        let mut out = Tensor::unset(self.dtype, &self.dims)?;
         self.copy_into(out.data_mut::<u8>()?);
         Ok(out)
     }
@@ -434,7 +443,7 @@ impl Tensor {
         let own =
             self.is_contiguous() && Arc::get_mut(&mut self.buffer).is_some_and(|b| b.is_writable());
         if !own {
-            let mut out = Tensor::alloc(self.dtype, &self.dims)?;
+            let mut out = Tensor::unset(self.dtype, &self.dims)?;
             self.copy_into(out.data_mut::<u8>()?);
             *self = out;
         }

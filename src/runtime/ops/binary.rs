@@ -21,7 +21,7 @@ pub(super) fn zip<T: Pod, U: Pod>(
     dtype: DType,
     f: impl Fn(T, T) -> U,
 ) -> OpResult<Tensor> {
-    let mut out = Tensor::alloc(dtype, a.dims())?;
+    let mut out = Tensor::unset(dtype, a.dims())?;
     let (xs, ys) = (a.memory::<T>()?, b.memory::<T>()?);
     let to = out.data_mut::<U>()?;
     let mut at = 0;
@@ -70,7 +70,7 @@ fn zip_halves<H: Stored>(
     dtype: DType,
     f: impl Fn(f32, f32) -> f32,
 ) -> OpResult<Tensor> {
-    let mut out = Tensor::alloc(dtype, a.dims())?;
+    let mut out = Tensor::unset(dtype, a.dims())?;
     let (xs, ys) = (a.memory::<H>()?, b.memory::<H>()?);
     let to = out.data_mut::<H>()?;
     let mut at = 0;

@@ -94,13 +94,13 @@ fn codes(dtype: DType) -> Vec<f64> {
 }
 
 fn to_bool(t: &Tensor) -> OpResult<Tensor> {
-    let mut out = Tensor::alloc(DType::Bool, t.dims())?;
+    let mut out = Tensor::unset(DType::Bool, t.dims())?;
     from_real!(t, out, u8, v, int u8::from(v != 0), float u8::from(v != 0.0));
     Ok(out)
 }
 
 fn to_int(t: &Tensor, to: DType, signed: bool, bits: u32) -> OpResult<Tensor> {
-    let mut out = Tensor::alloc(to, t.dims())?;
+    let mut out = Tensor::unset(to, t.dims())?;
     let (low, high) = if signed {
         (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)
     } else {
@@ -128,7 +128,7 @@ fn to_int(t: &Tensor, to: DType, signed: bool, bits: u32) -> OpResult<Tensor> {
 }
 
 fn to_float(t: &Tensor, to: DType) -> OpResult<Tensor> {
-    let mut out = Tensor::alloc(to, t.dims())?;
+    let mut out = Tensor::unset(to, t.dims())?;
     // The common conversions, by whole slices.
     match (t.dtype(), to) {
         (DType::F16, DType::F32) => {

@@ -9,7 +9,7 @@ pub(super) const SLICE: usize = 512;
 
 /// A format that values are stored in, and that is computed with in single precision; it converts by whole
 /// slices.
-pub(super) trait Stored: bytemuck::Pod + Sync {
+pub(super) trait Stored: bytemuck::Pod + Send + Sync {
     /// The values in single precision; both slices have one length.
     fn widen(from: &[Self], to: &mut [f32]);
     /// The nearest values, ties to even; both slices have one length.

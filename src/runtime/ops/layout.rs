@@ -39,7 +39,7 @@ fn concat(call: &mut Call<'_>) -> OpResult<Tensor> {
         }
         dims[a] = dims[a].saturating_add(part.dims()[a]);
     }
-    let mut out = Tensor::alloc(dtype, &dims)?;
+    let mut out = Tensor::unset(dtype, &dims)?;
     let (outer, _, inner) = around(&dims, a);
     let row = dims[a] * inner * dtype.size();
     let to = out.data_mut::<u8>()?;

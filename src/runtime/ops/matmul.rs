@@ -111,30 +111,83 @@ pub(super) fn plain<T: num_traits::Float + 'static>(
 
 /// Columns of `b` converted at a time: small enough to stay in the cache.
 pub(super) const BLOCK: usize = 64;
+/// Elements of the result that exist in single precision at a time, about.
+const ROUND: usize = 1 << 20;
+
+/// Memory of one thread for [`by_columns`].
+#[derive(Default)]
+pub(super) struct Scratch {
+    /// Columns of the result, row-major, all of which are written.
+    pub part: Vec<f32>,
+    /// Columns of the right side, of any value and size.
+    pub panel: Vec<f32>,
+}
+
+/// A product of `m` rows and `n` columns, [`BLOCK`] columns at a time, on several threads where so many
+/// multiplications are worth it. `block` writes the columns from the given one on.
+pub(super) fn by_columns<H: Stored>(
+    (m, n): (usize, usize),
+    work: usize,
+    out: &mut [H],
+    block: impl Fn(usize, &mut Scratch) -> OpResult<()> + Sync,
+) -> OpResult<()> {
+    if m == 0 || n == 0 {
+        return Ok(());
+    }
+    let rounded = |first: usize, scratch: &mut Scratch| -> OpResult<Vec<H>> {
+        let width = BLOCK.min(n - first);
+        scratch.part.resize(m * width, 0f32);
+        block(first, scratch)?;
+        let mut part = vec![H::zeroed(); m * width];
+        H::rounded(&scratch.part, &mut part);
+        Ok(part)
+    };
+    let firsts: Vec<usize> = (0..n).step_by(BLOCK).collect();
+    for firsts in firsts.chunks(ROUND.div_ceil(m * BLOCK)) {
+        let parts: Vec<OpResult<Vec<H>>> = match threads(work) {
+            gemm::Parallelism::Rayon(_) => firsts
+                .par_iter()
+                .map_init(Scratch::default, |scratch, f| rounded(*f, scratch))
+                .collect(),
+            gemm::Parallelism::None => {
+                let mut scratch = Scratch::default();
+                firsts.iter().map(|f| rounded(*f, &mut scratch)).collect()
+            }
+        };
+        for (first, part) in firsts.iter().zip(parts) {
+            let part = part?;
+            let width = part.len() / m;
+            for (i, row) in part.chunks_exact(width).enumerate() {
+                out[i * n + first..i * n + first + width].copy_from_slice(row);
+            }
+        }
+    }
+    Ok(())
+}
 
 /// `out = a · b` for `b` in a half format, widened block by block.
 fn widening<H: Stored>(
     (m, k, n): (usize, usize, usize),
     a: &[f32],
     b: Matrix<'_, H>,
-    out: &mut [f32],
+    out: &mut [H],
 ) -> OpResult<()> {
     if !b.covers(k, n) {
         return Err("internal: a matrix reaches beyond its memory".into());
     }
-    let block = |first: usize| -> OpResult<Vec<f32>> {
-        let width = BLOCK.min(n - first);
-        let mut part = vec![0f32; m * width];
+    let block = |first: usize, scratch: &mut Scratch| -> OpResult<()> {
+        let Scratch { part, panel } = scratch;
+        let width = part.len() / m;
         if b.rows == 1 && m == 1 {
-            let mut scratch = vec![0f32; k];
+            panel.resize(k, 0f32);
             for (j, o) in part.iter_mut().enumerate() {
                 let at = b.start + (first + j) * b.cols;
-                *o = H::dot(a, &b.data[at..at + k], &mut scratch);
+                *o = H::dot(a, &b.data[at..at + k], panel);
             }
-            return Ok(part);
+            return Ok(());
         }
-        let mut panel = vec![0f32; width * k];
-        let panel_matrix = if b.rows == 1 {
+        panel.resize(width * k, 0f32);
+        let (rows, cols) = if b.rows == 1 {
             for (j, row) in panel.chunks_exact_mut(k.max(1)).enumerate() {
                 let at = b.start + (first + j) * b.cols;
                 H::widen(&b.data[at..at + k], row);
@@ -154,10 +207,10 @@ fn widening<H: Stored>(
             (width, 1)
         };
         let rhs = Matrix {
-            data: &panel,
+            data: panel,
             start: 0,
-            rows: panel_matrix.0,
-            cols: panel_matrix.1,
+            rows,
+            cols,
         };
         let lhs = Matrix {
             data: a,
@@ -165,22 +218,10 @@ fn widening<H: Stored>(
             rows: k,
             cols: 1,
         };
-        product((m, k, width), lhs, rhs, &mut part, gemm::Parallelism::None)?;
-        Ok(part)
+        product((m, k, width), lhs, rhs, part, gemm::Parallelism::None)
     };
-    let firsts: Vec<usize> = (0..n).step_by(BLOCK).collect();
-    let parts: Vec<OpResult<Vec<f32>>> = match threads(m.saturating_mul(k).saturating_mul(n)) {
-        gemm::Parallelism::Rayon(_) => firsts.par_iter().map(|f| block(*f)).collect(),
-        _ => firsts.iter().map(|f| block(*f)).collect(),
-    };
-    for (first, part) in firsts.iter().zip(parts) {
-        let part = part?;
-        let width = part.len() / m.max(1);
-        for (i, row) in part.chunks_exact(width.max(1)).enumerate() {
-            out[i * n + first..i * n + first + width].copy_from_slice(row);
-        }
-    }
-    Ok(())
+    let work = m.saturating_mul(k).saturating_mul(n);
+    by_columns((m, n), work, out, block)
 }
 
 fn complex(
@@ -318,7 +359,15 @@ fn products(
     let m = dims[dims.len() - 2];
     let size = (m, k, n);
     let tile = m * n;
-    let mut out = Tensor::alloc(DType::F32, dims)?;
+    // Halves are rounded as they are computed; there is no whole result in single precision.
+    let own = match b.dtype() {
+        half @ (DType::F16 | DType::BF16) if half == dtype => half,
+        _ => DType::F32,
+    };
+    if k == 0 {
+        return Tensor::alloc(dtype, dims);
+    }
+    let mut out = Tensor::unset(own, dims)?;
     if out.is_empty() {
         return cast(&out, dtype);
     }
@@ -330,62 +379,39 @@ fn products(
             usize::try_from(step).map_err(|_| "internal: a matrix that runs backwards".to_string())
         }
     };
-    let (rs, cs) = (step(k, rs, n)?, step(n, cs, k)?);
-    let count = out.len() / tile.max(1);
-    if starts.len() != count {
+    let (rows, cols) = (step(k, rs, n)?, step(n, cs, k)?);
+    if starts.len() != out.len() / tile.max(1) {
         return Err("internal: another number of matrices".into());
     }
     let x = x.data::<f32>()?;
-    let work = m.saturating_mul(k).saturating_mul(n);
-    for (i, o) in out.data_mut::<f32>()?.chunks_exact_mut(tile).enumerate() {
-        let lhs = &x[i * m * k..(i + 1) * m * k];
-        let start = starts[i];
-        match b.dtype() {
-            DType::F16 => {
-                let data = b.memory::<f16>()?;
-                widening(
-                    size,
-                    lhs,
-                    Matrix {
-                        data,
-                        start,
-                        rows: rs,
-                        cols: cs,
-                    },
-                    o,
-                )?;
-            }
-            DType::BF16 => {
-                let data = b.memory::<bf16>()?;
-                widening(
-                    size,
-                    lhs,
-                    Matrix {
-                        data,
-                        start,
-                        rows: rs,
-                        cols: cs,
-                    },
-                    o,
-                )?;
-            }
-            _ => {
-                let data = b.memory::<f32>()?;
-                let lhs = Matrix {
-                    data: lhs,
-                    start: 0,
-                    rows: k,
-                    cols: 1,
-                };
+    macro_rules! each {
+        ($t:ty, $product:expr) => {{
+            let data = b.memory::<$t>()?;
+            let tiles = out.data_mut::<$t>()?.chunks_exact_mut(tile).zip(starts);
+            for (i, (o, start)) in tiles.enumerate() {
                 let rhs = Matrix {
                     data,
-                    start,
-                    rows: rs,
-                    cols: cs,
+                    start: *start,
+                    rows,
+                    cols,
                 };
-                product(size, lhs, rhs, o, threads(work))?;
+                $product(&x[i * m * k..(i + 1) * m * k], rhs, o)?;
             }
-        }
+        }};
+    }
+    match own {
+        DType::F16 => each!(f16, |lhs, rhs, o| widening(size, lhs, rhs, o)),
+        DType::BF16 => each!(bf16, |lhs, rhs, o| widening(size, lhs, rhs, o)),
+        _ => each!(f32, |data, rhs, o| {
+            let work = m.saturating_mul(k).saturating_mul(n);
+            let lhs = Matrix {
+                data,
+                start: 0,
+                rows: k,
+                cols: 1,
+            };
+            product(size, lhs, rhs, o, threads(work))
+        }),
     }
     cast(&out, dtype)
 }

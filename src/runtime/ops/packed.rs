@@ -5,10 +5,9 @@
 //! packed, and scales, zero points and offsets of shape rows × blocks.
 
 use half::{bf16, f16};
-use rayon::prelude::*;
 
 use super::cast::cast;
-use super::matmul::{product, threads, Matrix, BLOCK};
+use super::matmul::{by_columns, product, Matrix, Scratch};
 use super::{Call, Kernel};
 use crate::runtime::error::shape;
 use crate::runtime::tensor::{Dims, OpResult, Tensor};
@@ -355,8 +354,16 @@ fn packed_product(call: &mut Call<'_>) -> OpResult<Tensor> {
     let m: usize = outer.iter().product();
     let mut dims: Dims = outer.into();
     dims.push(n);
-    let mut out = Tensor::alloc(DType::F32, &dims)?;
-    if out.is_empty() || k == 0 {
+    // Halves are rounded as they are computed; there is no whole result in single precision.
+    let own = match dtype {
+        half @ (DType::F16 | DType::BF16) => half,
+        _ => DType::F32,
+    };
+    if k == 0 {
+        return Tensor::alloc(dtype, &dims);
+    }
+    let mut out = Tensor::unset(own, &dims)?;
+    if out.is_empty() {
         return cast(&out, dtype);
     }
     let x = cast(x, DType::F32)?.contiguous()?;
@@ -370,36 +377,28 @@ fn packed_product(call: &mut Call<'_>) -> OpResult<Tensor> {
         1 => in_reading_order(table.packing, size, x),
         _ => Vec::new(),
     };
-    let block = |first: usize| -> OpResult<Vec<f32>> {
-        let width = BLOCK.min(n - first);
-        let mut part = vec![0f32; m * width];
+    let block = |first: usize, scratch: &mut Scratch| -> OpResult<()> {
+        let Scratch { part, panel } = scratch;
+        let width = part.len() / m;
         let mut scales = vec![0f32; table.blocks];
         if m == 1 {
             for (j, o) in part.iter_mut().enumerate() {
                 *o = table.dot(first + j, &ordered, &sums, &mut scales)?;
             }
-            return Ok(part);
+            return Ok(());
         }
-        let mut panel = vec![0f32; width * k];
+        panel.resize(width * k, 0f32);
         for (j, row) in panel.chunks_exact_mut(k).enumerate() {
             table.widen(first + j, &mut scales, row)?;
         }
-        let (lhs, rhs) = (matrix(x, k, 1), matrix(&panel, 1, k));
-        product((m, k, width), lhs, rhs, &mut part, gemm::Parallelism::None)?;
-        Ok(part)
+        let (lhs, rhs) = (matrix(x, k, 1), matrix(panel, 1, k));
+        product((m, k, width), lhs, rhs, part, gemm::Parallelism::None)
     };
-    let firsts: Vec<usize> = (0..n).step_by(BLOCK).collect();
-    let parts: Vec<OpResult<Vec<f32>>> = match threads(m.saturating_mul(k).saturating_mul(n)) {
-        gemm::Parallelism::Rayon(_) => firsts.par_iter().map(|f| block(*f)).collect(),
-        gemm::Parallelism::None => firsts.iter().map(|f| block(*f)).collect(),
-    };
-    let own = out.data_mut::<f32>()?;
-    for (first, part) in firsts.iter().zip(parts) {
-        let part = part?;
-        let width = part.len() / m;
-        for (i, row) in part.chunks_exact(width).enumerate() {
-            own[i * n + first..i * n + first + width].copy_from_slice(row);
-        }
+    let work = m.saturating_mul(k).saturating_mul(n);
+    match own {
+        DType::F16 => by_columns((m, n), work, out.data_mut::<f16>()?, block)?,
+        DType::BF16 => by_columns((m, n), work, out.data_mut::<bf16>()?, block)?,
+        _ => by_columns((m, n), work, out.data_mut::<f32>()?, block)?,
     }
     cast(&out, dtype)
 }

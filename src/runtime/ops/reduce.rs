@@ -67,7 +67,7 @@ fn reduce_rows<T: Scalar>(
     dims: &[usize],
     f: impl Fn(&[T]) -> T,
 ) -> OpResult<Tensor> {
-    let mut out = Tensor::alloc(t.dtype(), dims)?;
+    let mut out = Tensor::unset(t.dtype(), dims)?;
     let from = t.data::<T>()?;
     let to = out.data_mut::<T>()?;
     if n == 0 {
