@@ -103,6 +103,10 @@ impl<'m> Accesses<'m> {
     }
 
     fn passed(&mut self, frame: &Frame<'_, 'm>, op: &'m Op, operand: usize, seen: &mut Seen) {
+        // To return a handle, which no runtime accepts, is no use of the state.
+        if op.is("coreai.output") {
+            return;
+        }
         let callee = op.is("coreai.invoke").then(|| self.callee(op)).flatten();
         match callee.and_then(|g| Some((g, g.args.get(operand)?.value))) {
             Some((graph, handle)) if frame.depth < MAX_DEPTH && self.steps < MAX_STEPS => {

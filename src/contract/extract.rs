@@ -98,6 +98,15 @@ pub enum Note {
         /// The token's name, where it has one.
         name: Option<String>,
     },
+    /// A handle among the results, which no runtime loads. It is no output.
+    HandleReturned {
+        /// The function.
+        function: String,
+        /// Position among the graph's results.
+        position: usize,
+        /// The result's name, where it has one.
+        name: Option<String>,
+    },
     /// A state that is written, but whose token is no result: nothing orders the caller's next use
     /// behind the write.
     StateWithoutToken {
@@ -119,6 +128,7 @@ impl Note {
             | Note::MissingName { function, .. }
             | Note::UnknownEncoding { function, .. }
             | Note::TokenWithoutState { function, .. }
+            | Note::HandleReturned { function, .. }
             | Note::StateWithoutToken { function, .. } => function,
         }
     }
@@ -189,6 +199,16 @@ impl fmt::Display for Note {
                 ..
             } => {
                 write!(f, "result {position} is a token without a name")
+            }
+            Note::HandleReturned { position, name, .. } => {
+                write!(f, "result {position}")?;
+                if let Some(port) = name {
+                    write!(f, ", {},", self::name(port))?;
+                }
+                write!(
+                    f,
+                    " is the handle of a state: the runtime refuses the program"
+                )
             }
             Note::StateWithoutToken { state, .. } => {
                 write!(
@@ -334,6 +354,14 @@ fn function<'m>(
                     name,
                 });
             }
+            continue;
+        }
+        if outcome.ty.is_handle() {
+            notes.push(Note::HandleReturned {
+                function: function.clone(),
+                position,
+                name: name_of(&outcome.attrs).map(str::to_string),
+            });
             continue;
         }
         let name = named(Role::Output, position, &outcome.attrs, notes);

@@ -16,6 +16,7 @@ pub const IDS: &[&str] = &[
     "extra-output",
     "float-int-float",
     "functions-disagree",
+    "handle-returned",
     "hash-mismatch",
     "initial-value-lost",
     "int64-narrowed",

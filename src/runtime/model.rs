@@ -284,6 +284,11 @@ fn signature(graph: &Graph, name: String, routine: usize) -> Result<Signature, S
             s.results.push(None);
             continue;
         }
+        if result.ty.is_handle() {
+            return Err(format!(
+                "result {i} is the handle of a state, which no call returns"
+            ));
+        }
         s.results.push(Some(s.outputs.len()));
         s.outputs
             .push(port(&result.attrs, &result.ty, unnamed("result", i))?);

@@ -309,3 +309,22 @@ fn dtypes_bear_the_names_of_the_runtime_descriptor() {
         assert_eq!(contract.functions[0].inputs[0].dtype, name, "{printed}");
     }
 }
+
+#[test]
+fn a_handle_among_the_results_is_no_output() {
+    let handle = "!coreai.handle<tensor<1xf32>>";
+    let text = format!(
+        r#"module {{ coreai.graph @main(%s: {handle} {{MutableBuffers.buffer_mutation = "s", coreai.name = "s"}})
+        -> ({handle} {{coreai.name = "out"}}, {handle}) {{ coreai.output %s, %s : {handle}, {handle} }} }}"#
+    );
+    let extracted = extract(&parse(&text).expect("a program"));
+    let told: Vec<String> = extracted.notes.iter().map(|n| n.to_string()).collect();
+    assert_eq!(
+        told,
+        [
+            "result 0, out, is the handle of a state: the runtime refuses the program",
+            "result 1 is the handle of a state: the runtime refuses the program",
+        ]
+    );
+    assert_eq!(extracted.contract.functions[0].outputs, []);
+}

@@ -48,6 +48,12 @@ pub fn finding_of(note: &Note) -> Finding {
             name.clone(),
             "report this: the program orders writes to a state it does not have",
         ),
+        Note::HandleReturned { name, .. } => (
+            "handle-returned",
+            Severity::Error,
+            name.clone(),
+            "report this: a state is updated in place and never a result",
+        ),
         Note::StateWithoutToken { state, .. } => (
             "state-without-token",
             Severity::Error,
