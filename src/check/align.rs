@@ -40,7 +40,8 @@ pub fn align(
             return false;
         };
         let earlier = leaves[..at].iter().filter_map(|l| value(*l));
-        let states = call.buffers.values().chain(call.arguments.values());
+        let kept = [&call.buffers, &call.arguments];
+        let states = kept.into_iter().flatten().flat_map(|m| m.values());
         earlier
             .chain(states)
             .any(|other| pair.trace.same(own, other))

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::numbers::{Number, Values};
 use super::tolerance::Tolerance;
 use crate::runtime::{Class, DType, Tensor};
 
@@ -44,9 +45,9 @@ pub struct Element {
     /// Its index.
     pub index: Vec<usize>,
     /// Our value.
-    pub ours: f64,
+    pub ours: Number,
     /// PyTorch's value.
-    pub theirs: f64,
+    pub theirs: Number,
 }
 
 /// Why two tensors cannot be compared.
@@ -127,20 +128,15 @@ pub fn compare(
         m.top1 = scores.then_some(1.0);
         return Ok(m);
     }
-    let (Some(a), Some(b)) = (reals(ours), reals(theirs)) else {
+    let (Some(ours_at), Some(theirs_at)) = (Values::of(ours), Values::of(theirs)) else {
         return Err(Incomparable::Memory);
     };
-    let peak = scale(&b);
+    let (a, b) = (&ours_at.reals, &theirs_at.reals);
+    let peak = scale(b);
     let allowed = tolerance.at(peak);
     let mut first = None;
-    for (i, (x, y)) in a.iter().zip(&b).enumerate() {
-        let same = x == y || (x.is_nan() && y.is_nan());
-        let distance = match same {
-            true => 0.0,
-            // A number against none is as far as can be.
-            false if (x - y).is_nan() => f64::INFINITY,
-            false => (x - y).abs(),
-        };
+    for (i, (x, y)) in a.iter().zip(b).enumerate() {
+        let distance = ours_at.distance(&theirs_at, i);
         if distance > allowed {
             m.beyond += 1;
             first.get_or_insert(i);
@@ -169,10 +165,12 @@ pub fn compare(
         let equal = rows.filter(|(x, y)| largest(x) == largest(y)).count();
         m.top1 = Some(equal as f64 / (a.len() / last) as f64);
     }
-    m.first = first.map(|i| Element {
-        index: unravel(i / (a.len() / ours.len().max(1)).max(1), ours.shape()),
-        ours: a[i],
-        theirs: b[i],
+    m.first = first.and_then(|i| {
+        Some(Element {
+            index: unravel(i / (a.len() / ours.len().max(1)).max(1), ours.shape()),
+            ours: ours_at.at(i)?,
+            theirs: theirs_at.at(i)?,
+        })
     });
     Ok(m)
 }
@@ -232,8 +230,8 @@ mod tests {
             m.first,
             Some(Element {
                 index: vec![1, 1],
-                ours: 4.0,
-                theirs: 2.0
+                ours: 4.0.into(),
+                theirs: 2.0.into()
             })
         );
         assert!((m.psnr.unwrap() - 20.0 * 3f64.log10()).abs() < 1e-12);
@@ -247,6 +245,19 @@ mod tests {
         let m = compare(&a, &b, LOOSE).unwrap();
         assert_eq!((m.beyond, m.max_abs), (1, f64::INFINITY));
         assert_eq!(m.first.unwrap().index, [2]);
+    }
+
+    #[test]
+    fn integers_that_share_a_double_differ() {
+        let a = Tensor::from_values(&[2], &[7i64, 1 << 53]).unwrap();
+        let b = Tensor::from_values(&[2], &[7i64, (1 << 53) + 1]).unwrap();
+        let m = compare(&a, &b, Tolerance::EXACT).unwrap();
+        assert_eq!((m.beyond, m.max_abs), (1, 1.0));
+        let first = m.first.unwrap();
+        assert_eq!(
+            (first.ours.to_string(), first.theirs.to_string()),
+            ("9007199254740992".into(), "9007199254740993".into())
+        );
     }
 
     #[test]

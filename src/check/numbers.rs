@@ -1,7 +1,139 @@
 //! Numbers and indices as people read them.
 
-/// A number with up to six significant digits.
-pub fn number(v: f64) -> String {
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::runtime::{DType, Tensor};
+
+/// A value of a tensor. A double cannot hold every 64-bit integer, so those stay what they are.
+#[derive(Clone, Copy, Debug)]
+pub enum Number {
+    /// What a double holds exactly.
+    Real(f64),
+    /// An integer of 64 bits.
+    Whole(i128),
+}
+
+impl Number {
+    /// The nearest double.
+    pub fn real(self) -> f64 {
+        match self {
+            Number::Real(v) => v,
+            Number::Whole(v) => v as f64,
+        }
+    }
+
+    /// All digits, for a value that is told apart from a close one.
+    pub fn exactly(self) -> String {
+        match self {
+            Number::Real(v) if v.is_finite() && v != 0.0 && !(1e-5..1e15).contains(&v.abs()) => {
+                format!("{v:e}")
+            }
+            Number::Real(v) if v.is_finite() => format!("{}", v + 0.0),
+            other => number(other),
+        }
+    }
+}
+
+impl From<f64> for Number {
+    fn from(v: f64) -> Number {
+        Number::Real(v)
+    }
+}
+
+impl PartialEq for Number {
+    /// Equal as numbers: no rounding makes two integers equal.
+    fn eq(&self, other: &Number) -> bool {
+        match (*self, *other) {
+            (Number::Real(a), Number::Real(b)) => a == b,
+            (Number::Whole(a), Number::Whole(b)) => a == b,
+            (Number::Real(a), Number::Whole(b)) | (Number::Whole(b), Number::Real(a)) => {
+                // A double of that size holds no fraction, and an i128 holds all of it.
+                a.trunc() == a && a.abs() < 2f64.powi(126) && a as i128 == b
+            }
+        }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&number(*self))
+    }
+}
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Number::Real(v) => s.serialize_f64(v),
+            Number::Whole(v) => s.serialize_i128(v),
+        }
+    }
+}
+
+/// The values of a tensor; the parts of complex numbers one after the other.
+pub struct Values {
+    /// The nearest doubles.
+    pub reals: Vec<f64>,
+    wholes: Option<Vec<i128>>,
+}
+
+impl Values {
+    /// `None` where memory is not to be had.
+    pub fn of(t: &Tensor) -> Option<Values> {
+        let wholes = match t.dtype() {
+            DType::I64 => t
+                .values::<i64>()
+                .map(|v| v.into_iter().map(i128::from).collect()),
+            DType::U64 => t
+                .values::<u64>()
+                .map(|v| v.into_iter().map(i128::from).collect()),
+            _ => None,
+        };
+        let reals = super::metrics::reals(t)?;
+        Some(Values { reals, wholes })
+    }
+
+    /// The value at a place, as it is.
+    pub fn at(&self, i: usize) -> Option<Number> {
+        match &self.wholes {
+            Some(all) => all.get(i).copied().map(Number::Whole),
+            None => self.reals.get(i).copied().map(Number::Real),
+        }
+    }
+
+    /// How far the values at a place lie apart: nothing where both are no number, infinitely far where
+    /// one is.
+    pub fn distance(&self, other: &Values, i: usize) -> f64 {
+        if let (Some(a), Some(b)) = (&self.wholes, &other.wholes) {
+            return a[i].abs_diff(b[i]) as f64;
+        }
+        let (x, y) = (self.reals[i], other.reals[i]);
+        match (x == y || (x.is_nan() && y.is_nan()), x - y) {
+            (true, _) => 0.0,
+            (false, d) if d.is_nan() => f64::INFINITY,
+            (false, d) => d.abs(),
+        }
+    }
+
+    /// The smallest and the largest value, numbers only.
+    pub fn range(&self) -> Option<(Number, Number)> {
+        if let Some(all) = &self.wholes {
+            let ends = all.iter().min().zip(all.iter().max());
+            return ends.map(|(a, b)| (Number::Whole(*a), Number::Whole(*b)));
+        }
+        let numbers = self.reals.iter().copied().filter(|v| !v.is_nan());
+        let low = numbers.clone().reduce(f64::min)?;
+        Some((low.into(), numbers.reduce(f64::max)?.into()))
+    }
+}
+
+/// A number with up to six significant digits; an integer with all of them.
+pub fn number(v: impl Into<Number>) -> String {
+    let v = match v.into() {
+        Number::Whole(v) => return v.to_string(),
+        Number::Real(v) => v,
+    };
     if v.is_nan() {
         return "NaN".into();
     }
@@ -87,6 +219,53 @@ mod tests {
         assert_eq!(
             shown,
             ["0.3125", "0.3", "-10000", "2.7", "255", "0", "1e-7", "1.5e20", "123457", "NaN"]
+        );
+    }
+
+    #[test]
+    fn integers_of_64_bits_keep_all_their_digits() {
+        const BIG: i64 = 9_205_357_640_488_583_168;
+        let t = Tensor::from_values(&[3], &[BIG, BIG + 1, i64::MIN]).unwrap();
+        let values = Values::of(&t).unwrap();
+        let shown: Vec<String> = (0..3).map(|i| number(values.at(i).unwrap())).collect();
+        assert_eq!(
+            shown,
+            [
+                "9205357640488583168",
+                "9205357640488583169",
+                "-9223372036854775808"
+            ]
+        );
+        assert_ne!(values.at(0), values.at(1));
+        assert_eq!(Number::Real(BIG as f64), Number::Whole(i128::from(BIG)));
+        assert_ne!(Number::Real(BIG as f64), Number::Whole(i128::from(BIG) + 1));
+        let (low, high) = values.range().unwrap();
+        assert_eq!(
+            (low.exactly(), high.exactly()),
+            ("-9223372036854775808".into(), "9205357640488583169".into())
+        );
+        let json = serde_json::to_string(&[values.at(1), values.at(2)]).unwrap();
+        assert_eq!(json, "[9205357640488583169,-9223372036854775808]");
+        let t = Tensor::from_values(&[1], &[u64::MAX]).unwrap();
+        let top = Values::of(&t).unwrap().at(0).unwrap();
+        assert_eq!(serde_json::to_string(&top).unwrap(), "18446744073709551615");
+    }
+
+    #[test]
+    fn exactly_is_every_digit_of_a_double() {
+        let shown: Vec<String> = [0.1f32.into(), 1000000.3, 1e300, -0.0, f64::NAN, 3e-7]
+            .map(|v: f64| Number::from(v).exactly())
+            .to_vec();
+        assert_eq!(
+            shown,
+            [
+                "0.10000000149011612",
+                "1000000.3",
+                "1e300",
+                "0",
+                "NaN",
+                "3e-7"
+            ]
         );
     }
 

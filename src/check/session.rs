@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::numbers::{Number, Values};
 use super::pair::{Bound, Function, Pair};
 use super::trace::{Call, Run, Value};
 use super::CheckError;
@@ -33,9 +34,9 @@ pub struct Ran {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Loss {
     /// A value lies outside of the port's range; the first such.
-    Range(f64, f64),
+    Range(Number, Number),
     /// Values were rounded; the first such.
-    Rounding(f64, f64),
+    Rounding(Number, Number),
 }
 
 /// A tensor in a port's dtype.
@@ -45,17 +46,19 @@ pub fn narrow(tensor: &Tensor, to: DType) -> Result<(Tensor, Option<Loss>), Chec
     }
     let cast = tensor.cast(to)?;
     let mut loss = None;
-    if let (Some(a), Some(b)) = (tensor.reals(), cast.reals()) {
-        for (a, b) in a.iter().zip(&b) {
-            if a == b || a.is_nan() {
+    let values = |t: &Tensor| t.dtype().part().is_none().then(|| Values::of(t))?;
+    if let (Some(a), Some(b)) = (values(tensor), values(&cast)) {
+        for (a, b) in (0..).map_while(|i| a.at(i).zip(b.at(i))) {
+            if a == b || a.real().is_nan() {
                 continue;
             }
-            let rounded = super::metrics::is_float(to) && (b.is_finite() || a.is_infinite());
+            let rounded =
+                super::metrics::is_float(to) && (b.real().is_finite() || a.real().is_infinite());
             if !rounded {
-                loss = Some(Loss::Range(*a, *b));
+                loss = Some(Loss::Range(a, b));
                 break;
             }
-            loss.get_or_insert(Loss::Rounding(*a, *b));
+            loss.get_or_insert(Loss::Rounding(a, b));
         }
     }
     Ok((cast, loss))
@@ -104,8 +107,8 @@ impl<'a> Pair<'a> {
         let source = state.source.as_ref()?;
         match source.kind {
             SourceKind::Buffer => {
-                let buffers = run.start.get(&function.traced.name)?;
-                source.names().find_map(|n| buffers.get(n))
+                let mut names = source.names();
+                names.find_map(|n| run.began(&function.traced.name, n))
             }
             SourceKind::Argument => {
                 let first = run
@@ -146,9 +149,9 @@ impl<'a> Pair<'a> {
     pub fn after<'r>(&self, call: &'r Call, state: &Bound) -> Option<&'r Value> {
         let source = state.source.as_ref()?;
         match source.kind {
-            SourceKind::Buffer => source.names().find_map(|n| call.buffers.get(n)),
+            SourceKind::Buffer => source.names().find_map(|n| call.buffer(n)),
             // What nothing writes is after the call what it was before.
-            SourceKind::Argument => call.arguments.get(&source.name).or_else(|| {
+            SourceKind::Argument => call.argument(&source.name).or_else(|| {
                 let (_, function) = self.function(&call.function)?;
                 let traced = function.traced.arguments.iter();
                 let mut own = traced.filter(|a| a.path == source.name);
@@ -215,7 +218,7 @@ impl<'a> Pair<'a> {
                 session.states.insert(name.clone(), tensor);
                 set.push(name.clone());
             }
-            let after = call.arguments.get(&source.name).unwrap_or(given);
+            let after = call.argument(&source.name).unwrap_or(given);
             session.left.insert(name.clone(), after.clone());
         }
         Ok(set)

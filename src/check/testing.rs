@@ -117,12 +117,15 @@ impl Traced {
     }
 
     pub fn call(&mut self, made: Made) {
+        // Without any, they were not recorded, as where they are too large.
+        let unrecorded = made.buffers.is_empty() && !self.buffers.is_empty();
         let mut map = |list: Vec<(String, Raw)>| {
             let named = list.into_iter().map(|(n, r)| (n, self.tensor(r)));
             Json::Object(named.collect())
         };
         let (inputs, buffers, arguments) =
             (map(made.inputs), map(made.buffers), map(made.arguments));
+        let buffers = if unrecorded { Json::Null } else { buffers };
         let outputs = made.outputs.into_iter();
         let outputs: Vec<Json> = outputs
             .map(|(path, raw)| json!({"path": path, "value": self.tensor(raw)}))

@@ -122,7 +122,7 @@ fn an_input_beyond_32_bits_is_told() {
     traced.argument("y");
     traced.call(
         call("main")
-            .given("x", longs(&[1], &[5_000_000_000]))
+            .given("x", longs(&[1], &[9_205_357_640_488_583_168]))
             .input("y", &[1, 2], &[1.0; 2])
             .output("", &[1, 2], &[0.0; 2])
             .buffer("cache", &[4, 2], &[0.0; 8]),
@@ -139,7 +139,7 @@ fn an_input_beyond_32_bits_is_told() {
         .unwrap();
     assert_eq!(
         told.message,
-        "input x is 5000000000 at step 1, which its dtype in the asset cannot hold: it becomes 2147483647"
+        "input x is 9205357640488583168 at step 1, which its dtype in the asset cannot hold: it becomes 2147483647"
     );
 }
 

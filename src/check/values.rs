@@ -102,8 +102,8 @@ fn by_values(pair: &mut Pair<'_>, index: usize, open: &[usize]) -> Result<(), Ch
         let mut matching = Vec::new();
         for source in &sources {
             let value = match source.kind {
-                SourceKind::Buffer => call.buffers.get(&source.name),
-                SourceKind::Argument => call.arguments.get(&source.name),
+                SourceKind::Buffer => call.buffer(&source.name),
+                SourceKind::Argument => call.argument(&source.name),
             };
             if let Some(value) = value {
                 let tolerance = function.tolerance(pair.options, ours.dtype(), &value.dtype);

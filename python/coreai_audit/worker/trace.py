@@ -124,7 +124,7 @@ def _run(
             for module, names in zip(modules, written or [], strict=True):
                 _clear(module, names)
         randomness.seed(recipe.seed)
-        return _record(entries, steps, store, "zeros" if zeros else "registered")
+        return _record(entries, steps, store, "zeros" if zeros else "registered", written)
 
 
 @contextlib.contextmanager
@@ -200,7 +200,9 @@ def _buffers(module: Any) -> dict[str, Any]:
     return {name: b for name, b in module.named_buffers(remove_duplicate=False) if b is not None}
 
 
-def _record(entries: list[Recipe], steps: int | None, store: _Store, kind: str) -> _Run:
+def _record(
+    entries: list[Recipe], steps: int | None, store: _Store, kind: str, known: list[set[str]] | None
+) -> _Run:
     run = _Run()
     watches = [_Watch(_buffers(e.module)) for e in entries]
     # Copies now: what turns out to be written is known only afterwards.
@@ -214,6 +216,8 @@ def _record(entries: list[Recipe], steps: int | None, store: _Store, kind: str) 
                 mine.append(_call(entry, call, memo, watch))
                 stop = mine[-1].error is not None
     run.written = [w.written(_buffers(e.module)) for w, e in zip(watches, entries, strict=True)]
+    # What another run wrote is recorded here as well, whether or not this one comes to it.
+    run.written = [own | more for own, more in zip(run.written, known or run.written, strict=True)]
     calls: list[dict[str, Any]] = []
     order = [(e, s) for e, mine in enumerate(seen) for s in mine]
     states = [t for e, names in enumerate(run.written) for n, t in starts[e].items() if n in names]
@@ -227,7 +231,9 @@ def _record(entries: list[Recipe], steps: int | None, store: _Store, kind: str) 
     run.document = {
         "kind": kind,
         "start": {
-            e.entrypoint_name: {n: store.put(starts[i][n]) for n in sorted(run.written[i]) if n in starts[i]}
+            e.entrypoint_name: {
+                n: store.put(starts[i][n]) if n in starts[i] else None for n in sorted(run.written[i])
+            }
             for i, e in enumerate(entries)
         },
         "calls": calls,

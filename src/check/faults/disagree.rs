@@ -108,7 +108,13 @@ fn baked(
         source.is_some_and(|s| s.kind == SourceKind::Buffer && buffer_names(s))
     };
     let is = |state: &Bound, buffer: &Buffer| {
-        named(&state.source, buffer) || same_contents(evidence, writer, state, reader, buffer)
+        // A reader that knows the state's tensor has another one here, whatever it holds.
+        let known = || {
+            let mut all = reader.traced.buffers.iter();
+            all.any(|b| named(&state.source, b))
+        };
+        named(&state.source, buffer)
+            || (!known() && same_contents(evidence, writer, state, reader, buffer))
     };
     let lacks = |buffer: &&Buffer| !reader.states.iter().any(|s| named(&s.source, buffer));
     let constants: Vec<(&str, &Buffer)> = reader
@@ -172,7 +178,7 @@ fn same_contents(
             .find(|c| c.function == writer.traced.name)?;
         Some((
             pair.after(left, state)?,
-            c.buffers.get(&buffer.name)?,
+            c.buffer(&buffer.name)?,
             pair.initial(run, writer, state)?,
         ))
     });

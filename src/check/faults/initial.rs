@@ -2,7 +2,7 @@
 
 use super::{error, Evidence};
 use crate::check::metrics::{compare, identical, reals, Metrics};
-use crate::check::numbers::{number, shape};
+use crate::check::numbers::{number, shape, Number, Values};
 use crate::check::pair::{Bound, Function, Pair};
 use crate::check::trace::{Run, Start};
 use crate::check::CheckError;
@@ -172,11 +172,13 @@ fn run_from_zero(
 
 /// `at -10000`, `at the identity`, `with values from -1 to 2`.
 pub fn describe(start: &Tensor) -> String {
-    let values = reals(start).unwrap_or_default();
+    let held = Values::of(start);
+    let ends = held.as_ref().and_then(Values::range);
+    let values = held.map(|v| v.reals).unwrap_or_default();
     let dims = start.shape();
-    if let Some(first) = values.first() {
-        if values.iter().all(|v| v == first) {
-            return format!("at {}", number(*first));
+    if let Some((low, high)) = ends {
+        if low == high && !values.iter().any(|v| v.is_nan()) {
+            return format!("at {}", number(low));
         }
     }
     let square = dims.len() >= 2 && dims[dims.len() - 1] == dims[dims.len() - 2];
@@ -187,11 +189,8 @@ pub fn describe(start: &Tensor) -> String {
             return "at the identity".into();
         }
     }
-    let (low, high) = values
-        .iter()
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
-            (l.min(*v), h.max(*v))
-        });
+    let nan = Number::Real(f64::NAN);
+    let (low, high) = ends.unwrap_or((nan, nan));
     format!(
         "with values from {} to {} ({})",
         number(low),

@@ -1,8 +1,8 @@
 //! What changes in PyTorch from call to call and is no state of the asset.
 
-use super::{error, Evidence, Told};
-use crate::check::numbers::number;
-use crate::check::pair::Function;
+use super::{elsewhere, error, Evidence, Told};
+use crate::check::numbers::{number, Number, Values};
+use crate::check::pair::{Bound, Function};
 use crate::check::parity::PortParity;
 use crate::check::trace::Buffer;
 use crate::check::CheckError;
@@ -13,35 +13,22 @@ use crate::text::{count, list, name};
 
 /// Buffers and arguments whose recorded contents change and which no state of the asset is.
 pub fn lost_buffers(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), CheckError> {
-    let mut seen: Vec<String> = Vec::new();
     for function in &evidence.pair.functions {
-        let mut lost: Vec<(String, String)> = Vec::new();
+        let mut lost: Vec<(&Buffer, String)> = Vec::new();
         for buffer in function.traced.buffers.iter().filter(|b| b.written) {
-            let is_state = evidence
-                .pair
-                .functions
-                .iter()
-                .flat_map(|f| &f.states)
-                .any(|s| {
-                    let source = s.source.as_ref();
-                    source.is_some_and(|s| {
-                        s.kind == SourceKind::Buffer
-                            && s.names().any(|n| buffer.names().any(|b| b == n))
-                    })
-                });
             // What only another function writes is told of the one that has it as a constant.
-            if is_state || seen.contains(&buffer.name) || !writes(evidence, function, buffer)? {
+            let is_state = function.states.iter().any(|s| is(s, buffer));
+            if is_state || !writes(evidence, function, buffer)? {
                 continue;
             }
             if let Some(change) = change(evidence, function, &buffer.name)? {
-                seen.push(buffer.name.clone());
-                lost.push((buffer.name.clone(), change));
+                lost.push((buffer, change));
             }
         }
         if lost.is_empty() {
             continue;
         }
-        let names: Vec<_> = lost.iter().map(|l| name(&l.0).into_owned()).collect();
+        let names: Vec<_> = lost.iter().map(|l| name(&l.0.name).into_owned()).collect();
         let states = count(function.states.len(), "state");
         let verb = if lost.len() == 1 { "changes" } else { "change" };
         let mut finding = error(
@@ -52,20 +39,58 @@ pub fn lost_buffers(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), 
             ),
         )
         .in_function(&function.name)
-        .about(&lost[0].0)
+        .about(&lost[0].0.name)
         .with_evidence(format!(
             "{states} in the asset, none of which is {}",
             list(&names)
         ));
         for (buffer, change) in lost.iter().take(8) {
-            finding = finding.with_evidence(format!("{}: {change}", name(buffer)));
+            finding = finding.with_evidence(format!("{}: {change}", name(&buffer.name)));
         }
         finding = outputs(evidence, function, finding, told)?;
-        told.findings.push(finding.with_fix(
+        finding = held_elsewhere(evidence, function, &lost, finding, told)?;
+        told.lose(finding.with_fix(
             "write the registered buffer in place in forward (copy_, add_, index assignment), in the mode in which it is exported",
         ));
     }
     Ok(())
+}
+
+/// Whether a state is this buffer.
+fn is(state: &Bound, buffer: &Buffer) -> bool {
+    let source = state.source.as_ref();
+    source.is_some_and(|s| {
+        s.kind == SourceKind::Buffer && s.names().any(|n| buffer.names().any(|b| b == n))
+    })
+}
+
+/// States of other functions that are what this one loses: they lack what it wrote.
+fn held_elsewhere(
+    evidence: &Evidence<'_, '_>,
+    function: &Function<'_>,
+    lost: &[(&Buffer, String)],
+    mut finding: Finding,
+    told: &mut Told,
+) -> Result<Finding, CheckError> {
+    for other in evidence.pair.functions.iter() {
+        let of_buffer = |s: &&Bound| lost.iter().any(|(b, _)| is(s, b));
+        if other.name == function.name {
+            continue;
+        }
+        for state in other.states.iter().filter(of_buffer) {
+            let port = evidence.port(&other.name, Role::State, &state.port.name);
+            let Some(port) = port.filter(|p| p.first_beyond().is_some() && !told.covers(p)) else {
+                continue;
+            };
+            finding = finding.with_evidence(format!(
+                "it is a state of {}: {}",
+                other.name,
+                evidence.shown(port)?
+            ));
+            finding = evidence.consequences(port, finding, told)?;
+        }
+    }
+    Ok(finding)
 }
 
 /// Whether any call of the function itself changes a buffer in PyTorch.
@@ -77,13 +102,10 @@ fn writes(
     let run = evidence.outcome.run;
     let other = |f: &str| f != function.traced.name;
     // A call of another function in between may be what changed it, and is not seen here.
-    let mut held = run
-        .start
-        .get(&function.traced.name)
-        .and_then(|s| s.get(&buffer.name));
+    let mut held = run.began(&function.traced.name, &buffer.name);
     let mut known = true;
     for call in &run.calls {
-        let left = call.buffers.get(&buffer.name);
+        let left = call.buffer(&buffer.name);
         if other(&call.function) {
             known &= left.is_some() || !may_have(evidence, &call.function, buffer);
             held = left.or(held);
@@ -113,33 +135,33 @@ fn change(
     buffer: &str,
 ) -> Result<Option<String>, CheckError> {
     let run = evidence.outcome.run;
-    let start = run
-        .start
-        .get(&function.traced.name)
-        .and_then(|s| s.get(buffer));
+    let start = run.began(&function.traced.name, buffer);
     let mut values = Vec::new();
     values.extend(start);
     let calls = run
         .calls
         .iter()
         .filter(|c| c.function == function.traced.name);
-    values.extend(calls.filter_map(|c| c.buffers.get(buffer)));
+    values.extend(calls.filter_map(|c| c.buffer(buffer)));
     let Some(moved) = values
         .windows(2)
         .find(|w| !evidence.pair.trace.same(w[0], w[1]))
     else {
         return Ok(None);
     };
-    let read = |v| -> Result<Vec<f64>, CheckError> {
-        Ok(crate::check::metrics::reals(&evidence.pair.trace.tensor(v)?).unwrap_or_default())
+    let read = |v| -> Result<Option<Values>, CheckError> {
+        Ok(Values::of(&evidence.pair.trace.tensor(v)?))
     };
-    let (a, b) = (read(moved[0])?, read(moved[1])?);
-    let Some(at) = a.iter().zip(&b).position(|(a, b)| a != b) else {
+    let (Some(a), Some(b)) = (read(moved[0])?, read(moved[1])?) else {
+        return Ok(Some("it changes".into()));
+    };
+    let least = a.reals.len().min(b.reals.len());
+    let Some(at) = (0..least).find(|i| a.at(*i) != b.at(*i)) else {
         return Ok(Some("its shape changes".into()));
     };
     let mut shown = Vec::new();
     for value in values.iter().take(5) {
-        shown.extend(read(value)?.get(at).map(|v| number(*v)));
+        shown.extend(read(value)?.and_then(|v| v.at(at)).map(number));
     }
     Ok(Some(format!("goes {} in PyTorch", shown.join(", "))))
 }
@@ -181,8 +203,8 @@ fn outputs(
 }
 
 /// `the asset returns 2, 2, 2, PyTorch 2, 3, 3.5`
-fn both(series: &[(usize, f64, f64)]) -> String {
-    let join = |f: &dyn Fn(&(usize, f64, f64)) -> f64| {
+fn both(series: &[(usize, Number, Number)]) -> String {
+    let join = |f: &dyn Fn(&(usize, Number, Number)) -> Number| {
         let all: Vec<String> = series.iter().take(6).map(|s| number(f(s))).collect();
         all.join(", ")
     };
@@ -208,6 +230,10 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
         let hints = hints(evidence, function);
         let proof = memory(evidence, function)?;
         let later = evidence.failing(first) > first.steps.first().map_or(1, |s| s.step);
+        // What another function lost is told with that.
+        if elsewhere::loser(evidence, function, evidence.failing(first), told)?.is_some() {
+            continue;
+        }
         let stateless = function.states.is_empty() && later && proof.is_none();
         // What is remembered shows from the second call on; before, only where the write of the same
         // call is lost with it.
@@ -223,7 +249,7 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
             ));
         }
         let finding = outputs(evidence, function, finding, told)?;
-        told.findings.push(finding.with_fix(
+        told.lose(finding.with_fix(
             "register what changes with register_buffer and write it in place in forward",
         ));
     }
@@ -231,7 +257,10 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
 }
 
 /// What eager PyTorch was seen to change, states of the asset aside.
-fn hints<'e>(evidence: &Evidence<'e, '_>, function: &Function<'_>) -> Vec<(&'e str, String)> {
+pub(super) fn hints<'e>(
+    evidence: &Evidence<'e, '_>,
+    function: &Function<'_>,
+) -> Vec<(&'e str, String)> {
     let functions = &evidence.pair.functions;
     let is_state = |name: &str| {
         let mut states = functions.iter().flat_map(|f| &f.states);
@@ -247,7 +276,8 @@ fn hints<'e>(evidence: &Evidence<'e, '_>, function: &Function<'_>) -> Vec<(&'e s
         .collect()
 }
 
-fn remembered(
+/// The finding for what a function changes in PyTorch and the asset does not.
+pub(super) fn remembered(
     evidence: &Evidence<'_, '_>,
     function: &Function<'_>,
     hints: &[(&str, String)],
@@ -316,7 +346,7 @@ fn remembered(
 }
 
 /// Two steps with equal inputs and equal states before them in PyTorch, and other results.
-fn memory(
+pub(super) fn memory(
     evidence: &Evidence<'_, '_>,
     function: &Function<'_>,
 ) -> Result<Option<(usize, usize)>, CheckError> {
@@ -358,6 +388,11 @@ fn memory(
 fn unwritten(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), CheckError> {
     for port in evidence.open(told) {
         if port.role != Role::State || told.covers(port) {
+            continue;
+        }
+        let function = evidence.function(port);
+        let loser = |f| elsewhere::loser(evidence, f, evidence.failing(port), told);
+        if function.map(loser).transpose()?.flatten().is_some() {
             continue;
         }
         // What another function lost is found in this one, too, although it only reads.

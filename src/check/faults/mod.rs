@@ -5,6 +5,7 @@
 
 mod differ;
 mod disagree;
+mod elsewhere;
 mod frozen;
 mod initial;
 mod lost;
@@ -21,7 +22,7 @@ pub use swapped::misnamed;
 
 use std::collections::HashSet;
 
-use super::numbers::{number, shape};
+use super::numbers::{number, shape, Number, Values};
 use super::pair::{Function, Pair};
 use super::parity::{Alignment, Outcome, PortParity, Stopped};
 use super::trace::{Start, Value};
@@ -51,12 +52,29 @@ pub struct Told {
     pub notes: Vec<String>,
     /// Functions that mean different tensors by one name.
     disagreeing: Vec<String>,
+    /// Functions that lose what they write, and the finding that says so.
+    losses: Vec<(String, usize)>,
 }
 
 impl Told {
     fn explain(&mut self, port: &PortParity) {
         let key = (port.function.clone(), port.role, port.port.clone());
         self.explained.insert(key);
+    }
+
+    /// Keeps the finding that a function loses something; its place.
+    fn lose(&mut self, finding: Finding) -> usize {
+        let place = self.findings.len();
+        self.losses
+            .extend(finding.function.clone().map(|f| (f, place)));
+        self.findings.push(finding);
+        place
+    }
+
+    /// The place of the finding that a function loses something.
+    fn loss(&self, function: &str) -> Option<usize> {
+        let mut all = self.losses.iter();
+        all.find(|(f, _)| f == function).map(|(_, place)| *place)
     }
 
     /// Whether a port is accounted for.
@@ -87,6 +105,7 @@ pub fn explain(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), Check
     frozen::find(evidence, told)?;
     lost::find(evidence, told)?;
     truncated::find(evidence, told, true)?;
+    elsewhere::find(evidence, told)?;
     differ::find(evidence, told)
 }
 
@@ -231,7 +250,7 @@ impl<'t> Evidence<'_, 't> {
 
     /// One element of a port at every step: ours, PyTorch's, the steps' numbers. The element is the
     /// first one beyond tolerance.
-    fn series(&self, port: &PortParity) -> Result<Vec<(usize, f64, f64)>, CheckError> {
+    fn series(&self, port: &PortParity) -> Result<Vec<(usize, Number, Number)>, CheckError> {
         let Some(first) = port
             .first_beyond()
             .and_then(|s| s.metrics.as_ref()?.first.clone())
@@ -324,14 +343,14 @@ impl<'t> Evidence<'_, 't> {
 use super::metrics::Metrics;
 
 /// The element at an index; the first part of a complex one.
-fn element(t: &Tensor, index: &[usize]) -> Option<f64> {
+fn element(t: &Tensor, index: &[usize]) -> Option<Number> {
     let mut at = 0usize;
     for (i, extent) in index.iter().zip(t.shape()) {
         at = at.checked_mul(*extent)?.checked_add(*i)?;
     }
-    let values = super::metrics::reals(t)?;
-    let parts = values.len() / t.len().max(1);
-    values.get(at * parts.max(1)).copied()
+    let values = Values::of(t)?;
+    let parts = values.reals.len() / t.len().max(1);
+    values.at(at * parts.max(1))
 }
 
 /// ` at [0, 3]`; nothing for a single number.

@@ -2,7 +2,7 @@
 
 use super::{error, Evidence, Told};
 use crate::check::metrics::{compare, reals, scale};
-use crate::check::numbers::number;
+use crate::check::numbers::Values;
 use crate::check::parity::PortParity;
 use crate::check::session::Loss;
 use crate::check::tolerance::Tolerance;
@@ -120,14 +120,16 @@ fn values(
     else {
         return Ok(None);
     };
-    let (Some(a), Some(b)) = (reals(ours), reals(&theirs)) else {
+    let (Some(a), Some(b)) = (Values::of(ours), Values::of(&theirs)) else {
         return Ok(None);
     };
-    let at = a.iter().zip(&b).find(|(a, b)| a != b);
-    Ok(at.map(|(a, b)| {
+    let mut all = (0..a.reals.len()).map_while(|i| a.at(i).zip(b.at(i)));
+    Ok(all.find(|(a, b)| a != b).map(|(a, b)| {
         format!(
-            "state {} holds {a} where PyTorch has {b} at step {step}",
-            name(&state.port)
+            "state {} holds {} where PyTorch has {} at step {step}",
+            name(&state.port),
+            a.exactly(),
+            b.exactly()
         )
     }))
 }
@@ -156,8 +158,11 @@ fn inputs(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), CheckError
         let mut finding = error(
             "int64-narrowed",
             format!(
-                "input {} is {given} at step {}, which its dtype in the asset {verb}: it becomes {}",
-                name(input), call + 1, number(*left)
+                "input {} is {} at step {}, which its dtype in the asset {verb}: it becomes {}",
+                name(input),
+                given.exactly(),
+                call + 1,
+                left.exactly()
             ),
         )
         .in_function(function)

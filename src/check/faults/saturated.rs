@@ -19,7 +19,7 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
         let first = port
             .first_beyond()
             .and_then(|s| s.metrics.as_ref()?.first.clone());
-        let (ours, theirs) = first.map_or((0.0, 0.0), |e| (e.ours, e.theirs));
+        let (ours, theirs) = first.map_or((0.0.into(), 0.0.into()), |e| (e.ours, e.theirs));
         let article = if bits == 8 { "an" } else { "a" };
         let what = match port.role {
             Role::State => "state",
@@ -64,7 +64,7 @@ fn cause(evidence: &Evidence<'_, '_>, port: &PortParity) -> Option<u32> {
         false => (0.0, 2f64.powi(bits as i32) - 1.0),
     };
     let first = port.first_beyond()?.metrics.as_ref()?.first.as_ref()?;
-    let at_limit = first.ours == low || first.ours == high;
+    let at_limit = [low, high].contains(&first.ours.real());
     // On the way to the value it may have saturated, too.
     let within = evidence
         .function(port)

@@ -56,7 +56,7 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
         let element = first
             .first_beyond()
             .and_then(|s| s.metrics.as_ref()?.first.clone());
-        let (ours, theirs) = element.map_or((0.0, 0.0), |e| (e.ours, e.theirs));
+        let (ours, theirs) = element.map_or((0.0.into(), 0.0.into()), |e| (e.ours, e.theirs));
         let finding = error(
             "float-int-float",
             format!(

@@ -35,7 +35,7 @@ pub(super) fn find(
         let first = port
             .first_beyond()
             .and_then(|s| s.metrics.as_ref()?.first.clone());
-        let (ours, theirs) = first.map_or((0.0, 0.0), |e| (e.ours, e.theirs));
+        let (ours, theirs) = first.map_or((0.0.into(), 0.0.into()), |e| (e.ours, e.theirs));
         let step = evidence.failing(port);
         let mut finding = error(
             "float-int-float",
@@ -69,7 +69,10 @@ fn sites(evidence: &Evidence<'_, '_>, port: &PortParity) -> Vec<String> {
     let casts = evidence.pair.options.hints.casts.iter();
     casts
         .filter(|c| c.function == port.function && wide(&c.via))
-        .map(|c| format!("{} to {} and back at {}", c.from, c.via, c.site))
+        .map(|c| match c.site.as_str() {
+            "" => format!("{} to {} and back", c.from, c.via),
+            site => format!("{} to {} and back at {site}", c.from, c.via),
+        })
         .collect()
 }
 

@@ -82,7 +82,7 @@ fn gives(bench: &Bench<'_, '_>, function: &str) -> Result<(Same, String), Halt> 
     let first: Vec<String> = outputs
         .iter()
         .filter_map(|(output, t)| {
-            let value = crate::check::metrics::reals(t)?.first().copied()?;
+            let value = crate::check::numbers::Values::of(t)?.at(0)?;
             Some(format!(
                 "{} for {}",
                 crate::check::number(value),

@@ -1,10 +1,12 @@
 //! Where the writes landed.
 
 use super::fill::{fill, is_whole, Fill};
-use super::{Bench, Found, Halt, Verdict};
+use super::rewind::shifts;
+use super::{Bench, Found, Halt, Session, Verdict};
 use crate::check::graph;
 use crate::check::numbers::rows as row_list;
 use crate::check::rows::{changed, partial_axis};
+use crate::check::trace::Call;
 use crate::ir::{positional_axis, How};
 use crate::text::{count, name};
 
@@ -51,7 +53,13 @@ pub fn timelines(bench: &Bench<'_, '_>) -> Result<Vec<Timeline>, Halt> {
     let mut steps: Vec<Vec<Vec<Vec<usize>>>> = vec![Vec::new(); names.len()];
     // Integers are marked where they are contents; what is a position or counts on stays.
     let contents: Vec<bool> = names.iter().map(|n| is_contents(bench, n)).collect();
+    let mut shifted = vec![false; names.len()];
+    let mut known: Vec<&str> = Vec::new();
     for call in bench.calls {
+        if !known.contains(&call.function.as_str()) {
+            known.push(&call.function);
+            shifting(bench, call, &session, &names, &contents, &mut shifted)?;
+        }
         let before = session.states.clone();
         let mark = |integers: bool| -> Result<_, Halt> {
             let mut marked = session.clone();
@@ -93,13 +101,13 @@ pub fn timelines(bench: &Bench<'_, '_>) -> Result<Vec<Timeline>, Halt> {
         }
     }
     let mut lines = Vec::new();
-    for (own, mut steps) in names.into_iter().zip(steps) {
+    for ((own, mut steps), shifted) in names.into_iter().zip(steps).zip(shifted) {
         let Some(t) = session.states.get(&own) else {
             continue;
         };
         // A shift moves every row, and a sum adds to every one; where the values happen to be equal
         // it only looks like less.
-        let by_rows = by_rows(bench, &own);
+        let by_rows = by_rows(bench, &own) && !shifted;
         let axis = partial_axis(t.shape(), &steps).filter(|_| by_rows);
         let written = steps
             .iter()
@@ -119,6 +127,34 @@ pub fn timelines(bench: &Bench<'_, '_>) -> Result<Vec<Timeline>, Halt> {
         });
     }
     Ok(lines)
+}
+
+/// Which states a call moves by a row: seen where each element holds another value.
+fn shifting(
+    bench: &Bench<'_, '_>,
+    call: &Call,
+    session: &Session,
+    names: &[String],
+    contents: &[bool],
+    shifted: &mut [bool],
+) -> Result<(), Halt> {
+    let mut moved = session.clone();
+    for (own, contents) in names.iter().zip(contents) {
+        if let Some(t) = moved.states.get_mut(own) {
+            if !is_whole(t.dtype()) || *contents {
+                fill(t, Fill::Garbage, None)?;
+            }
+        }
+    }
+    let laid = moved.states.clone();
+    if bench.step(&mut moved, call).is_err() {
+        return Ok(());
+    }
+    for (own, shifted) in names.iter().zip(shifted) {
+        let both = laid.get(own).zip(moved.states.get(own));
+        *shifted |= both.is_some_and(|(a, b)| shifts(a, b));
+    }
+    Ok(())
 }
 
 /// Whether a state is written by rows and is the place of no write.

@@ -216,7 +216,7 @@ fn replay(
 }
 
 /// Whether the second is the first moved by one along an axis, the new row aside.
-fn shifts(before: &Tensor, after: &Tensor) -> bool {
+pub(super) fn shifts(before: &Tensor, after: &Tensor) -> bool {
     let shape = before.shape();
     if shape != after.shape() {
         return false;

@@ -6,11 +6,13 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde::Deserialize;
 
-use super::{TraceError, MOST, SCHEMA_VERSION};
+use super::{TraceError, AGAIN, MOST, SCHEMA_VERSION};
 use crate::check::Hints;
 
 // Keys this version does not know are left alone: what a later recorder adds without a new
-// `schema_version` does not change what is read here.
+// `schema_version` does not change what is read here. A key that every trace has must be there: what
+// is missing would count as nothing to compare. `toolchain`, `contract` and `hints` are not compared,
+// and may be missing.
 
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Document {
@@ -39,16 +41,12 @@ pub struct Function {
     /// Its name.
     pub name: String,
     /// Whether the module was in training mode.
-    #[serde(default)]
     pub training: bool,
     /// Every registered buffer.
-    #[serde(default)]
     pub buffers: Vec<Buffer>,
     /// Every tensor argument.
-    #[serde(default)]
     pub arguments: Vec<Argument>,
     /// Arguments that are no tensors.
-    #[serde(default)]
     pub constants: Vec<Constant>,
 }
 
@@ -58,7 +56,6 @@ pub struct Buffer {
     /// Qualified name.
     pub name: String,
     /// Further qualified names of the same tensor.
-    #[serde(default)]
     pub aliases: Vec<String>,
     /// torch's name of the element type.
     pub dtype: String,
@@ -126,16 +123,25 @@ impl std::fmt::Display for Start {
 pub struct Run {
     /// What it starts from.
     pub kind: Start,
-    /// By function and qualified name: every written buffer before the first call.
-    #[serde(default)]
-    pub start: BTreeMap<String, BTreeMap<String, Value>>,
+    /// By function and qualified name: every written buffer before the first call; `None` for one that
+    /// a call registers.
+    pub start: BTreeMap<String, BTreeMap<String, Option<Value>>>,
     /// The calls.
     pub calls: Vec<Call>,
 }
 
-/// `null` for a map that was not recorded.
-fn or_empty<'de, D: serde::Deserializer<'de>>(d: D) -> Result<BTreeMap<String, Value>, D::Error> {
-    Ok(Option::deserialize(d)?.unwrap_or_default())
+impl Run {
+    /// What a function's buffer holds before the first call.
+    pub fn began(&self, function: &str, buffer: &str) -> Option<&Value> {
+        self.start.get(function)?.get(buffer)?.as_ref()
+    }
+}
+
+/// `null`, which has to be there: serde takes a missing key for one.
+fn or_null<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
+    d: D,
+) -> Result<Option<T>, D::Error> {
+    Option::deserialize(d)
 }
 
 /// One call.
@@ -144,31 +150,39 @@ pub struct Call {
     /// The function.
     pub function: String,
     /// Every tensor argument by path, before the call.
-    #[serde(default)]
     pub inputs: BTreeMap<String, Value>,
     /// The returned leaves, in order.
-    #[serde(default)]
     pub outputs: Vec<Returned>,
-    /// Every written buffer after the call, by qualified name; empty where the states are too large to
-    /// be recorded after every call.
-    #[serde(default, deserialize_with = "or_empty")]
-    pub buffers: BTreeMap<String, Value>,
+    /// Every written buffer after the call, by qualified name; `None` where the states are too large
+    /// to be recorded after every call.
+    #[serde(deserialize_with = "or_null")]
+    pub buffers: Option<BTreeMap<String, Value>>,
     /// Every written argument after the call, by path; as `buffers`.
-    #[serde(default, deserialize_with = "or_empty")]
-    pub arguments: BTreeMap<String, Value>,
+    #[serde(deserialize_with = "or_null")]
+    pub arguments: Option<BTreeMap<String, Value>>,
     /// Whether the call drew random numbers.
-    #[serde(default)]
     pub random: bool,
     /// What eager PyTorch said when it refused.
-    #[serde(default)]
+    #[serde(deserialize_with = "or_null")]
     pub error: Option<String>,
+}
+
+impl Call {
+    /// What a buffer holds after the call.
+    pub fn buffer(&self, name: &str) -> Option<&Value> {
+        self.buffers.as_ref()?.get(name)
+    }
+
+    /// What an argument holds after the call that wrote into it.
+    pub fn argument(&self, path: &str) -> Option<&Value> {
+        self.arguments.as_ref()?.get(path)
+    }
 }
 
 /// A returned leaf: a tensor or a constant.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Returned {
     /// Path below the return value; empty for a single one.
-    #[serde(default)]
     pub path: String,
     /// The tensor.
     #[serde(default)]
@@ -223,15 +237,18 @@ fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, TraceError> 
     let wrong = |key: String, e: serde_json::Error| {
         let message = e.to_string();
         let position = format!(" at line {} column {}", e.line(), e.column());
+        let what = message.strip_suffix(&position).unwrap_or(&message);
+        let missing = what.strip_prefix("missing field `");
+        let what = match missing.and_then(|m| m.strip_suffix('`')) {
+            Some(field) => format!("there is no {field:?}, which every trace has; {AGAIN}"),
+            None => what.to_string(),
+        };
         TraceError::Document {
             path: path.into(),
             line: e.line().max(1),
             column: e.column(),
             key,
-            what: message
-                .strip_suffix(&position)
-                .unwrap_or(&message)
-                .to_string(),
+            what,
         }
     };
     let value = serde_path_to_error::deserialize(&mut json)

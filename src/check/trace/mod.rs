@@ -26,6 +26,8 @@ use crate::runtime::{DType, Tensor};
 
 /// The key of the document in the file's metadata.
 pub const KEY: &str = "coreai-audit.trace";
+/// What to do about a trace that lacks something.
+const AGAIN: &str = "record it again with `coreai-audit convert --trace`";
 /// Version of the document this crate reads.
 pub const SCHEMA_VERSION: u32 = 1;
 /// Most functions, runs, calls in a run, and entries in any list or map of the document.
@@ -217,27 +219,69 @@ impl Trace {
                     return Err(wrong(format!("runs[{r}].start"), what));
                 }
                 for (name, value) in buffers {
-                    self.fits(value, || format!("runs[{r}].start[{function:?}][{name:?}]"))?;
+                    if let Some(value) = value {
+                        self.fits(value, || format!("runs[{r}].start[{function:?}][{name:?}]"))?;
+                    }
                 }
             }
+            self.whole(run, r)?;
             for (c, call) in run.calls.iter().enumerate() {
                 if !known(&call.function) {
                     let what = format!("no function is called {:?}", call.function);
                     return Err(wrong(format!("runs[{r}].calls[{c}].function"), what));
                 }
                 let lists = [
-                    ("inputs", &call.inputs),
-                    ("buffers", &call.buffers),
-                    ("arguments", &call.arguments),
+                    ("inputs", Some(&call.inputs)),
+                    ("buffers", call.buffers.as_ref()),
+                    ("arguments", call.arguments.as_ref()),
                 ];
                 for (list, values) in lists {
-                    for (name, value) in values {
+                    for (name, value) in values.into_iter().flatten() {
                         self.fits(value, || format!("runs[{r}].calls[{c}].{list}[{name:?}]"))?;
                     }
                 }
                 for (o, returned) in call.outputs.iter().enumerate() {
+                    if returned.value.is_some() == returned.constant.is_some() {
+                        let what =
+                            format!("has to have either a \"value\" or a \"constant\"; {AGAIN}");
+                        return Err(wrong(format!("runs[{r}].calls[{c}].outputs[{o}]"), what));
+                    }
                     if let Some(value) = &returned.value {
                         self.fits(value, || format!("runs[{r}].calls[{c}].outputs[{o}]"))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a run has every buffer that its functions say they write: one that is missing would
+    /// count as one there is nothing to compare with.
+    fn whole(&self, run: &Run, r: usize) -> Result<(), TraceError> {
+        let missing = |key: String, name: &str| TraceError::Value {
+            path: self.path.clone(),
+            key,
+            what: format!("there is no {name:?}; {AGAIN}"),
+        };
+        for function in &self.document.functions {
+            let at = || format!("runs[{r}].start");
+            let Some(start) = run.start.get(&function.name) else {
+                return Err(missing(at(), &function.name));
+            };
+            for buffer in function.buffers.iter().filter(|b| b.written) {
+                let Some(began) = buffer.names().find_map(|n| start.get(n)) else {
+                    let key = format!("{}[{:?}]", at(), function.name);
+                    return Err(missing(key, &buffer.name));
+                };
+                // Where a call registers it, the calls before have none.
+                let calls = run.calls.iter().enumerate();
+                for (c, call) in calls.filter(|(_, c)| c.function == function.name) {
+                    let Some(held) = call.buffers.as_ref().filter(|_| began.is_some()) else {
+                        continue;
+                    };
+                    if !buffer.names().any(|n| held.contains_key(n)) {
+                        let key = format!("runs[{r}].calls[{c}].buffers");
+                        return Err(missing(key, &buffer.name));
                     }
                 }
             }

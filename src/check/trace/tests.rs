@@ -3,6 +3,7 @@
 use super::*;
 use crate::check::testing::{call, Traced};
 use proptest::prelude::*;
+use serde_json::{json, Value as Json};
 
 fn traced() -> Traced {
     let mut traced = Traced::new("main");
@@ -42,7 +43,7 @@ fn what_was_recorded_is_read() {
     assert_eq!(trace.functions()[0].buffers[0].name, "s");
     let run = &trace.runs()[0];
     assert_eq!((run.kind, run.calls.len()), (Start::Registered, 1));
-    let after = &run.calls[0].buffers["s"];
+    let after = run.calls[0].buffer("s").unwrap();
     assert_eq!(
         trace.tensor(after).unwrap().values::<f32>().unwrap(),
         [1.0, 2.0]
@@ -55,7 +56,9 @@ fn what_was_recorded_is_read() {
 fn a_contract_is_put_in_and_nothing_else_changes() {
     let dir = tempfile::tempdir().unwrap();
     let trace = traced().open(dir.path());
-    let before = trace.bytes(&trace.runs()[0].calls[0].buffers["s"]).to_vec();
+    let before = trace
+        .bytes(trace.runs()[0].calls[0].buffer("s").unwrap())
+        .to_vec();
     let contract = Contract {
         functions: vec![contract::Function {
             name: "main".into(),
@@ -67,7 +70,10 @@ fn a_contract_is_put_in_and_nothing_else_changes() {
     };
     let trace = trace.with_contract(&contract, &Hints::default()).unwrap();
     assert_eq!(trace.contract(), Some(&contract));
-    assert_eq!(trace.bytes(&trace.runs()[0].calls[0].buffers["s"]), before);
+    assert_eq!(
+        trace.bytes(trace.runs()[0].calls[0].buffer("s").unwrap()),
+        before
+    );
 }
 
 #[test]
@@ -138,6 +144,99 @@ fn what_the_document_says_of_a_tensor_must_be_so() {
     assert!(
         negative.contains("invalid value: integer `-2`, expected usize"),
         "{negative}"
+    );
+}
+
+/// Every key of a document: the way to it.
+fn keys(at: &Json, way: &str, all: &mut Vec<String>) {
+    match at {
+        Json::Object(map) => {
+            for (key, value) in map {
+                let way = format!("{way}/{key}");
+                all.push(way.clone());
+                keys(value, &way, all);
+            }
+        }
+        Json::Array(list) => {
+            for (i, value) in list.iter().enumerate() {
+                keys(value, &format!("{way}/{i}"), all);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_that_is_missing_is_named_with_what_to_do() {
+    let mut traced = traced();
+    traced.call(
+        call("main")
+            .input("x", &[2], &[1.0, 2.0])
+            .output("", &[2], &[4.0, 8.0])
+            .buffer("s", &[2], &[2.0, 4.0]),
+    );
+    let mut document: Json = serde_json::from_str(&traced.document()).unwrap();
+    document["hints"] =
+        json!({"read": ["main"], "lost": [{"function": "main", "kind": "python", "name": "n"}]});
+    document["functions"][0]["constants"] = json!([{"path": "scale", "value": "3"}]);
+    let written = document["runs"][0]["calls"][0]["inputs"].clone();
+    document["runs"][0]["calls"][0]["arguments"] = written;
+    // What the first call says, the second need not.
+    document["runs"][0]["calls"][1] = json!({
+        "function": "main", "inputs": {}, "outputs": [{"path": "", "constant": "None"}], "buffers": null,
+        "arguments": null, "random": false, "error": "RuntimeError: no",
+    });
+    let mut ways = Vec::new();
+    keys(&document, "", &mut ways);
+    let mut said = String::new();
+    for way in ways {
+        let (parent, key) = way.rsplit_once('/').unwrap();
+        let mut less = document.clone();
+        let parent = less.pointer_mut(parent).unwrap();
+        parent.as_object_mut().unwrap().remove(key).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.safetensors");
+        std::fs::write(&path, traced.bytes_with(&less.to_string())).unwrap();
+        let told = match Trace::open(&path) {
+            Ok(_) => "may be missing".into(),
+            Err(error) => {
+                let text = error.to_string();
+                let (file, rest) = text.split_once(": ").unwrap();
+                assert!(file.ends_with("t.safetensors"), "{text}");
+                let (column, rest) = match rest.split_once(" column ") {
+                    Some((_, rest)) => rest.split_at(rest.find([',', ':']).unwrap()),
+                    None => ("", rest),
+                };
+                assert!(column.chars().all(|c| c.is_ascii_digit()));
+                rest.trim_start_matches([',', ':', ' ']).to_string()
+            }
+        };
+        said.push_str(&format!("{way}: {told}\n"));
+    }
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn a_buffer_that_a_call_registers_has_no_start() {
+    let appears = edited(|d| {
+        let mut document: Json = serde_json::from_str(&d).unwrap();
+        document["runs"][0]["start"]["main"]["s"] = Json::Null;
+        document.to_string()
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.safetensors");
+    std::fs::write(&path, appears).unwrap();
+    assert_eq!(
+        Trace::open(&path).unwrap().runs()[0].began("main", "s"),
+        None
+    );
+}
+
+#[test]
+fn an_output_is_a_value_or_a_constant_and_not_both() {
+    assert_eq!(
+        error(&edited(|d| d.replace("\"path\":\"\"", "\"path\":\"\",\"constant\":\"None\""))),
+        "DIR/t.safetensors: runs[0].calls[0].outputs[0]: has to have either a \"value\" or a \"constant\"; record it again with `coreai-audit convert --trace`"
     );
 }
 

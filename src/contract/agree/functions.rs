@@ -130,7 +130,10 @@ fn baked(writer: &Function, reader: &Function, signatures: &[FunctionSignature])
             continue;
         };
         let Some(key) = key(r, target) else { continue };
-        if ported.contains(&target) {
+        // Where the reader writes it as well, it is that write which is lost.
+        let mut changed = r.observed.iter().flat_map(|o| &o.changed);
+        let lost = changed.any(|c| c.kind == "buffer" && c.name == target);
+        if lost || ported.contains(&target) {
             continue;
         }
         if let Some((state, _)) = written.iter().find(|(_, k)| **k == key) {
