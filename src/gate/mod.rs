@@ -1,27 +1,28 @@
 //! One model from recipe to verdict: convert, read, join, compare with what was accepted.
 
 mod json;
+mod place;
+mod reading;
 mod runtime;
 mod table;
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::asset;
 use crate::check;
-use crate::contract::agree::{self, OtherFunction, OtherPort};
 use crate::contract::snapshot::{self, Status, Store};
-use crate::contract::{self, Change, Contract};
+use crate::contract::{Change, Contract};
 use crate::convert::{
-    explain, Descriptor, DescriptorPort, Failure, FailureKind, Outcome, Progress, Request,
-    StageTime, Step, Supervisor, SupervisorError, Toolchain,
+    explain, FailureKind, Outcome, Progress, Request, StageTime, Supervisor, SupervisorError,
+    Toolchain,
 };
-use crate::ir;
 use crate::manifest::{Allow, Model};
 use crate::report::{Finding, Severity, Stage};
 
 pub use json::document;
+pub use place::{asset_path, check_names, replace, temporary_beside};
+pub use reading::{read, Reading};
 pub use runtime::{merge, run, trace_path, Checked};
 pub use table::{details, table};
 
@@ -186,7 +187,7 @@ pub fn judge(
         checked.report.as_ref(),
     );
     outcome.stages.extend(checked.time);
-    let placed = place(&outcome, &temporary, &target);
+    let placed = place::place(&outcome, &temporary, &target);
     let toolchain = outcome.toolchain.clone();
     let mut report = ModelReport {
         model: model.clone(),
@@ -235,158 +236,6 @@ pub fn convert(
         return supervisor.convert(request, progress);
     }
     Ok(outcome)
-}
-
-/// The contract of a conversion with everything that was found on the way.
-pub struct Reading {
-    /// The contract, sources included.
-    pub contract: Option<Contract>,
-    /// What was found.
-    pub findings: Vec<Finding>,
-    /// Something could not be done at all.
-    pub could_not: bool,
-}
-
-/// Reads what a worker sent, and joins the readings.
-pub fn read(outcome: &Outcome, asset: &Path) -> Reading {
-    let mut reading = Reading {
-        contract: None,
-        findings: Vec::new(),
-        could_not: false,
-    };
-    if let Some(failure) = &outcome.failure {
-        failed(&mut reading, failure, outcome);
-    }
-    let Some(text) = outcome.ir.as_deref() else {
-        return reading;
-    };
-    let module = match ir::text::parse(text) {
-        Ok(module) => module,
-        Err(error) => {
-            reading.could_not = true;
-            reading.findings.push(
-                Finding::new("ir-unreadable", Stage::Contract, Severity::Error, format!("the emitted IR: {error}"))
-                    .with_fix("report this with the recipe: the converter printed something this version does not read"),
-            );
-            return reading;
-        }
-    };
-    let extracted = contract::extract(&module);
-    let mut contract = extracted.contract;
-    reading
-        .findings
-        .extend(extracted.notes.iter().map(agree::finding_of));
-    reading
-        .findings
-        .extend(agree::join(&mut contract, &outcome.functions));
-    if let Some(descriptor) = &outcome.descriptor {
-        let other = functions_of(descriptor);
-        reading.findings.extend(agree::compare_reading(
-            &contract,
-            "runtime descriptor",
-            &other,
-        ));
-    }
-    if outcome.saved {
-        on_disk(&mut reading, &module, asset);
-    }
-    reading.contract = Some(contract);
-    reading
-}
-
-/// Lays the program on disk beside the one that was printed.
-fn on_disk(reading: &mut Reading, printed: &ir::Module, asset: &Path) {
-    match asset::Asset::open(asset).and_then(|a| a.integrity()) {
-        Ok(integrity) if integrity.is_good() => {}
-        Ok(integrity) => reading.findings.push(
-            Finding::new(
-                "hash-mismatch",
-                Stage::Contract,
-                Severity::Error,
-                integrity.to_string(),
-            )
-            .with_fix("convert again, or save the asset again with its producer"),
-        ),
-        // Told below, by reading the program.
-        Err(_) => {}
-    }
-    match asset::read_module(asset) {
-        Ok(module) => {
-            if let Some(difference) = ir::compare(printed, &module) {
-                reading.findings.push(
-                    Finding::new(
-                        "readings-disagree",
-                        Stage::Contract,
-                        Severity::Error,
-                        "the emitted IR and the saved asset are not the same program",
-                    )
-                    .with_evidence(format!("at {}", difference.at))
-                    .with_evidence(format!("emitted IR: {}", difference.left))
-                    .with_evidence(format!("asset:      {}", difference.right)),
-                );
-            }
-        }
-        Err(error) => {
-            reading.could_not = true;
-            reading.findings.push(
-                Finding::new(
-                    "asset-unreadable",
-                    Stage::Contract,
-                    Severity::Error,
-                    format!("the saved asset: {error}"),
-                )
-                .with_fix("report this with the recipe: the converter wrote something this version does not read"),
-            );
-        }
-    }
-}
-
-fn failed(reading: &mut Reading, failure: &Failure, outcome: &Outcome) {
-    // The descriptor is one reading of several: that coreai-core refuses the asset is a finding.
-    if let (Step::Describe, FailureKind::Python(error)) = (failure.stage, &failure.kind) {
-        reading.findings.push(
-            Finding::new(
-                "descriptor-refused",
-                Stage::Contract,
-                Severity::Warning,
-                format!(
-                    "coreai-core does not load the asset: {}",
-                    failure.headline()
-                ),
-            )
-            .with_evidence(error.message.clone())
-            .with_fix(
-                "the other readings are compared all the same; try another coreai-core version",
-            ),
-        );
-        return;
-    }
-    let explanation = explain(failure, &outcome.functions);
-    reading.could_not |= !explanation.found;
-    reading.findings.extend(explanation.findings);
-}
-
-fn functions_of(descriptor: &Descriptor) -> Vec<OtherFunction> {
-    let ports = |ports: &[DescriptorPort]| -> Vec<OtherPort> {
-        ports
-            .iter()
-            .map(|p| OtherPort {
-                name: p.name.clone(),
-                dtype: p.dtype.clone(),
-                shape: p.shape.clone(),
-            })
-            .collect()
-    };
-    descriptor
-        .functions
-        .iter()
-        .map(|f| OtherFunction {
-            name: f.name.clone(),
-            inputs: ports(&f.inputs),
-            states: ports(&f.states),
-            outputs: ports(&f.outputs),
-        })
-        .collect()
 }
 
 /// Moves the findings that the manifest accepts out of the way.
@@ -494,111 +343,5 @@ fn toolchain_info(toolchain: &Toolchain) -> Vec<(String, String)> {
     entries
         .into_iter()
         .filter_map(|(k, v)| Some((k.to_owned(), v?)))
-        .collect()
-}
-
-/// Renames a whole asset into place, or removes what a failed conversion left.
-fn place(outcome: &Outcome, temporary: &Path, target: &Path) -> Result<Option<PathBuf>, GateError> {
-    let failed = |source| GateError::Place {
-        path: target.to_owned(),
-        source,
-    };
-    let whole = outcome.saved
-        && outcome
-            .failure
-            .as_ref()
-            .is_none_or(|f| f.stage == Step::Describe);
-    if !whole {
-        if temporary.exists() {
-            fs::remove_dir_all(temporary).map_err(failed)?;
-        }
-        return Ok(None);
-    }
-    if let Err(error) = replace(temporary, target) {
-        // What is in the way stays, and nothing of ours does.
-        fs::remove_dir_all(temporary).map_err(failed)?;
-        return Err(failed(error));
-    }
-    Ok(Some(target.to_owned()))
-}
-
-/// Puts a folder in the place of another; the old one is gone only when the new one stands.
-pub fn replace(temporary: &Path, target: &Path) -> io::Result<()> {
-    if !target.exists() {
-        return fs::rename(temporary, target);
-    }
-    if !target.join("main.mlirb").is_file() {
-        return Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            format!("{} exists and is no asset; move it away", target.display()),
-        ));
-    }
-    let old = target.with_file_name(format!(
-        ".{}.old-{}",
-        target.file_name().unwrap_or_default().to_string_lossy(),
-        std::process::id()
-    ));
-    fs::rename(target, &old)?;
-    fs::rename(temporary, target)?;
-    fs::remove_dir_all(old)
-}
-
-/// The temporary name of an asset: hidden, beside its target, with the suffix the converter insists on.
-pub fn temporary_beside(target: &Path) -> PathBuf {
-    let stem = target.file_stem().unwrap_or_default().to_string_lossy();
-    target.with_file_name(format!(".{stem}.tmp-{}.aimodel", std::process::id()))
-}
-
-/// Checks, before anything is converted, that the models can live beside each other.
-///
-/// # Errors
-/// When a name cannot be a file name, or two names would share a file.
-pub fn check_names(
-    models: &[Model],
-    settings: &Settings,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let store = Store::new(&settings.snapshots, settings.ci);
-    let mut seen: Vec<(String, &str)> = Vec::new();
-    for model in models {
-        let path = store.accepted_path(&model.name)?;
-        // File systems that ignore case would mix up two that differ in it.
-        let key = path.to_string_lossy().to_lowercase();
-        if let Some((_, other)) = seen.iter().find(|(k, _)| *k == key) {
-            return Err(format!(
-                "models {:?} and {other:?} would share the file {}; rename one of them",
-                model.name,
-                path.display()
-            )
-            .into());
-        }
-        seen.push((key, &model.name));
-    }
-    if settings.snapshots.exists() && !settings.snapshots.is_dir() {
-        return Err(format!(
-            "{}: expected a folder of snapshots",
-            settings.snapshots.display()
-        )
-        .into());
-    }
-    Ok(())
-}
-
-/// Where a model's asset stands when it is whole.
-pub fn asset_path(settings: &Settings, model: &Model) -> PathBuf {
-    settings
-        .assets
-        .join(format!("{}.aimodel", file_stem(&model.name)))
-}
-
-/// A model's name as a file name.
-fn file_stem(name: &str) -> String {
-    name.chars()
-        .map(|c| {
-            if c.is_alphanumeric() || "-_.".contains(c) {
-                c
-            } else {
-                '_'
-            }
-        })
         .collect()
 }
