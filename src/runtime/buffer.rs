@@ -1,12 +1,13 @@
 //! The memory behind tensors.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use super::recycle;
 use crate::ir::Blob;
 
 /// Bytes, aligned for every element type when owned; a view into the asset's map otherwise.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Buffer {
     /// Memory of our own, counted in whole words so that it is aligned.
     Owned { words: Words, len: usize },
@@ -17,12 +18,24 @@ pub(crate) enum Buffer {
 }
 
 /// Memory of our own, which goes back to where it may be used again.
-#[derive(Clone, Debug)]
-pub(crate) struct Words(Vec<u64>);
+#[derive(Debug)]
+pub(crate) struct Words {
+    words: Vec<u64>,
+    /// No other buffer has or had it, while addresses come again.
+    number: u64,
+}
+
+impl Words {
+    fn new(words: Vec<u64>) -> Words {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Words { words, number }
+    }
+}
 
 impl Drop for Words {
     fn drop(&mut self) {
-        recycle::give(std::mem::take(&mut self.0));
+        recycle::give(std::mem::take(&mut self.words));
     }
 }
 
@@ -54,7 +67,7 @@ impl Buffer {
         let count = len.div_ceil(8);
         if let Some(mut words) = recycle::take(count) {
             words[..count].fill(0);
-            let words = Words(words);
+            let words = Words::new(words);
             return Some(Buffer::Owned { words, len });
         }
         // Asking first makes an error of what would end the process; asking for zeros gets pages that
@@ -62,7 +75,7 @@ impl Buffer {
         let mut asked: Vec<u64> = Vec::new();
         asked.try_reserve_exact(count).ok()?;
         drop(asked);
-        let words = Words(vec![0u64; count]);
+        let words = Words::new(vec![0u64; count]);
         Some(Buffer::Owned { words, len })
     }
 
@@ -70,7 +83,7 @@ impl Buffer {
     pub fn unset(len: usize) -> Option<Buffer> {
         let buffer = match recycle::take(len.div_ceil(8)) {
             Some(words) => Buffer::Owned {
-                words: Words(words),
+                words: Words::new(words),
                 len,
             },
             None => Buffer::zeroed(len)?,
@@ -79,7 +92,7 @@ impl Buffer {
         #[cfg(debug_assertions)]
         let buffer = match buffer {
             Buffer::Owned { mut words, len } => {
-                words.0.fill(0xa5a5_a5a5_a5a5_a5a5);
+                words.words.fill(0xa5a5_a5a5_a5a5_a5a5);
                 Buffer::Owned { words, len }
             }
             other => other,
@@ -99,11 +112,19 @@ impl Buffer {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Buffer::Owned { words, len } => &bytemuck::cast_slice(&words.0)[..*len],
+            Buffer::Owned { words, len } => &bytemuck::cast_slice(&words.words)[..*len],
             Buffer::Mapped(blob) => blob.bytes(),
             // SAFETY: the memory is ours until the value is gone ([`Foreign::new`]), and the reference
             // lives no longer than the value.
             Buffer::Foreign(f) => unsafe { std::slice::from_raw_parts(f.start.as_ptr(), f.len) },
+        }
+    }
+
+    /// Tells memory of our own from any other, earlier and later; `None` for somebody else's.
+    pub fn number(&self) -> Option<u64> {
+        match self {
+            Buffer::Owned { words, .. } => Some(words.number),
+            Buffer::Mapped(_) | Buffer::Foreign(_) => None,
         }
     }
 
@@ -116,7 +137,7 @@ impl Buffer {
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self {
             Buffer::Owned { words, len } => {
-                Some(&mut bytemuck::cast_slice_mut(&mut words.0)[..*len])
+                Some(&mut bytemuck::cast_slice_mut(&mut words.words)[..*len])
             }
             Buffer::Mapped(_) => None,
             // SAFETY: as for reading; `&mut self`, reached only through `Arc::get_mut`, is the only way

@@ -210,6 +210,12 @@ impl Tensor {
         super::ops::cast(self, to).map_err(TensorError)
     }
 
+    /// Where the values lie, and whose memory that is: equal before and after a run only for a state
+    /// that was updated in place, also where memory that was given back is used again.
+    pub(crate) fn place(&self) -> (*const u8, Option<u64>) {
+        (self.address(), self.buffer.number())
+    }
+
     /// Where the values lie in memory: equal before and after a run for a state updated in place.
     pub fn address(&self) -> *const u8 {
         self.buffer.bytes().as_ptr()

@@ -24,7 +24,7 @@ pub(super) fn run(bench: &Bench<'_, '_>) -> Result<Found, Halt> {
     let mut written = vec![0usize; names.len()];
     for (s, call) in bench.calls.iter().enumerate() {
         let place =
-            |session: &super::Session, own: &String| session.states.get(own).map(|t| t.address());
+            |session: &super::Session, own: &String| session.states.get(own).map(|t| t.place());
         let before: Vec<_> = names.iter().map(|n| place(&session, n)).collect();
         bench.step(&mut session, call)?;
         for (i, own) in names.iter().enumerate() {

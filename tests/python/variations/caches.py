@@ -425,3 +425,50 @@ def good_unused_rows_amin_infinite():
         state_names=["n", "last"],
     )
     return C()
+
+
+@expect("cache-copied-per-step", "no-prefix-reuse", "reads-unwritten-rows")
+def one_hot_blend_write():
+    class M(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("k", torch.zeros(1, 8, 4))
+
+        def forward(self, x, onehot):
+            m = onehot.view(1, 8, 1)
+            self.k.copy_(self.k * (1 - m) + x * m)
+            return self.k.sum(1)
+
+    calls = [
+        (torch.full((1, 1, 4), float(i + 1)), F.one_hot(torch.tensor([i]), 8).float()) for i in range(4)
+    ]
+    return dict(
+        module=M().eval(),
+        args=calls[0],
+        calls=calls,
+        input_names=["x", "onehot"],
+        output_names=["y"],
+        state_names=["k"],
+    )
+
+
+@expect("cache-copied-per-step")
+def copied_flip_cache():
+    class M(nn.Module):
+        def __init__(s):
+            super().__init__()
+            s.register_buffer("m", torch.zeros(1, 64, 16))
+            s.register_buffer("ar", torch.arange(64))
+
+        def forward(s, x, p):
+            s.m.copy_(torch.where((s.ar == p)[None, :, None], x, s.m))
+            return (s.m * (s.ar <= p)[None, :, None]).sum(1)
+
+    return dict(
+        module=M().eval(),
+        args=(torch.ones(1, 1, 16), torch.tensor([0])),
+        input_names=["x", "p"],
+        output_names=["y"],
+        state_names=["m"],
+        calls=[(torch.ones(1, 1, 16) * (p + 1), torch.tensor([p])) for p in range(4)],
+    )
