@@ -131,6 +131,18 @@ def convert(name: str, path: str) -> None:
     os.rename(temporary, path)
 
 
+def forget(path: Path) -> None:
+    """Leave the asset on disk alone, as it is for a process that starts after the machine.
+
+    How the system keeps a file in memory depends on how it came there: one that was just written lies in
+    other pages than one that was read.
+    """
+    file = os.open(path / "main.mlirb", os.O_RDONLY)
+    os.fsync(file)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(file)
+
+
 def timed(call: Callable[[], Any], times: int) -> float:
     """The median of ``times`` calls, in seconds."""
     call()
@@ -161,10 +173,10 @@ class Ours:
         import coreai_audit
 
         start = time.perf_counter()
-        before = peak()
+        before = own_memory()
         self.main = coreai_audit.Model.load(path, threads=threads).function("main")
         self.load = time.perf_counter() - start
-        self.load_memory = peak() - before
+        self.load_memory = own_memory() - before
         shape = (d.LAYERS, 1, d.KV_HEADS, capacity, d.HEAD_DIM)
         self.states = self.main.zero_states({"keyCache": shape, "valueCache": shape})
 
@@ -214,6 +226,14 @@ class Interpreter:
         return self.loop.run_until_complete(self.function(inputs=inputs, state=self.states))["logits"].numpy()
 
 
+def own_memory() -> int:
+    """Memory of this process in bytes, pages of mapped files left out."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("/proc/self/status has no RssAnon")
+
+
 def peak() -> int:
     """Most memory this process has had, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -248,11 +268,14 @@ def compare(name: str, folder: Path, threads: int, steps: int, interpreter: bool
     capacity = d.CONTEXT if name == "large" else 512
     prompt, token = tokens(FILLED, d.VOCABULARY), tokens(1, d.VOCABULARY)
     long = tokens(PREFILL, d.VOCABULARY)
+    forget(path)
     ours = Ours(path, d, capacity, threads)
     result: dict[str, Any] = {
-        "model": name, "threads": threads, "load_s": ours.load, "load_memory_mb": ours.load_memory / 1e6,
+        "model": name, "threads": threads,
+        "load_from_disk_s": ours.load, "load_memory_mb": ours.load_memory / 1e6,
     }  # fmt: skip
     logits = ours(prompt, FILLED)
+    result["load_s"] = Ours(path, d, capacity, threads).load
     result["ours_step_ms"] = 1e3 * timed(lambda: ours(token, FILLED + 1), steps)
     result["ours_prefill_ms"] = 1e3 * timed(lambda: ours(long, PREFILL), max(3, steps // 4))
     if name == "large":
@@ -299,8 +322,9 @@ def weights(folder: Path, threads: int, steps: int) -> dict[str, Any]:
         path = folder / f"decode-{name}.aimodel"
         make(name, path)
         result[f"{name}_bytes"] = (path / "main.mlirb").stat().st_size
+        forget(path)
         ours = Ours(path, d, d.CONTEXT, threads)
-        result[f"{name}_load_s"] = ours.load
+        result[f"{name}_load_from_disk_s"] = ours.load
         logits = ours(prompt, FILLED)
         result[f"{name}_step_ms"] = 1e3 * timed(lambda: ours(token, FILLED + 1), steps)  # noqa: B023
     peer = Torch("packed", d, d.CONTEXT)

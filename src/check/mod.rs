@@ -96,7 +96,9 @@ pub fn check_with(
     options: &Options,
     progress: &mut dyn Progress,
 ) -> Result<Report, CheckError> {
-    let program = Asset::open(asset)?.program(ReadOptions {
+    let opened = Asset::open(asset)?;
+    opened.weights_will_be_read();
+    let program = opened.program(ReadOptions {
         definitions: true,
         locations: false,
         weights: true,

@@ -121,7 +121,9 @@ impl Model {
     /// # Errors
     /// When the asset cannot be read, uses ops this runtime does not have, or makes no sense.
     pub fn load(path: &Path) -> Result<Model, LoadError> {
-        let program = asset::Asset::open(path)?.program(asset::ReadOptions {
+        let asset = asset::Asset::open(path)?;
+        asset.weights_will_be_read();
+        let program = asset.program(asset::ReadOptions {
             definitions: true,
             locations: false,
             weights: true,
