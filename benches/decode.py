@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -232,11 +231,6 @@ def own_memory() -> int:
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
     raise OSError("/proc/self/status has no RssAnon")
-
-
-def peak() -> int:
-    """Most memory this process has had, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def read_once(path: Path, threads: int, times: int) -> float:
