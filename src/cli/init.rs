@@ -51,7 +51,13 @@ impl Args {
             crate::files::write_atomically(path, content.as_bytes())?;
             writeln!(context.out, "{}", path.display())?;
         }
+        #[cfg(feature = "python")]
         writeln!(context.err, "next: coreai-audit gate")?;
+        #[cfg(not(feature = "python"))]
+        writeln!(
+            context.err,
+            "next: coreai-audit gate, with the Python package: this program was built without it"
+        )?;
         Ok(Exit::Good)
     }
 }

@@ -246,7 +246,11 @@ fn show_usage(error: &clap::Error, context: &mut Context<'_>) -> Exit {
     };
     match shown.and_then(|()| stream.flush()) {
         Ok(()) => exit,
-        Err(_) => Exit::Failed,
+        Err(failure) => {
+            // Nothing can be done where even standard error is gone; the exit code still tells.
+            let _ = show_failure(&failure, context);
+            Exit::Failed
+        }
     }
 }
 

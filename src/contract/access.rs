@@ -25,6 +25,8 @@ pub(super) struct Accesses<'m> {
     uses: HashMap<*const Body, Rc<Uses>>,
     steps: usize,
     covered: HashMap<(usize, ValueId), bool>,
+    /// Arguments of the loops that are looked at, behind a write as long as nothing says otherwise.
+    assumed: Vec<(usize, ValueId)>,
     frames: usize,
 }
 
@@ -50,6 +52,7 @@ impl<'m> Accesses<'m> {
             uses: HashMap::new(),
             steps: 0,
             covered: HashMap::new(),
+            assumed: Vec::new(),
             frames: 0,
         }
     }
@@ -137,17 +140,22 @@ impl<'m> Accesses<'m> {
 
     /// Whether a write of the handle lies before this token.
     fn is_covered(&mut self, frame: &Frame<'_, 'm>, token: ValueId) -> bool {
-        if let Some(known) = self.covered.get(&(frame.id, token)) {
-            return *known;
-        }
         let (mut at, mut frame) = (token, frame);
-        let first = frame.id;
+        // All tokens of a chain have one answer, up to where it forks.
+        let mut walked = Vec::new();
         // Straight chains are long: follow them in a loop, and recurse at forks only.
         let answer = loop {
+            if self.assumed.contains(&(frame.id, at)) {
+                break true;
+            }
+            if let Some(known) = self.covered.get(&(frame.id, at)) {
+                break *known;
+            }
             self.steps += 1;
             if self.steps > MAX_STEPS {
                 break false;
             }
+            walked.push((frame.id, at));
             let (op, index) = match frame.body.def(at) {
                 ValueDef::Entry { index } => match frame.caller {
                     Some((outer, call)) => match call.operands.get(index as usize) {
@@ -164,6 +172,7 @@ impl<'m> Accesses<'m> {
                 } => {
                     let owner = frame.body.op(op);
                     let forwarded = match (owner.is("coreai.while"), region) {
+                        (true, 0) if !self.again(frame, owner, at, index as usize) => None,
                         (true, 0) => owner.operands.get(index as usize).copied(),
                         (true, 1) => terminator(frame.body, owner, 0)
                             .and_then(|t| t.operands.get(index as usize + 1).copied()),
@@ -196,7 +205,31 @@ impl<'m> Accesses<'m> {
                 None => break false,
             }
         };
-        self.covered.insert((first, token), answer);
+        for token in walked {
+            self.covered.insert(token, answer);
+        }
+        answer
+    }
+
+    /// Whether a write lies before what a loop's body hands to the next turn as argument `index`, if one lies
+    /// before the argument itself.
+    fn again(
+        &mut self,
+        frame: &Frame<'_, 'm>,
+        op: &'m Op,
+        argument: ValueId,
+        index: usize,
+    ) -> bool {
+        let yielded = terminator(frame.body, op, 1).and_then(|t| t.operands.get(index).copied());
+        let Some(yielded) = yielded.filter(|v| *v != argument) else {
+            return true;
+        };
+        // What is found under the assumption may not outlive it.
+        let known = std::mem::take(&mut self.covered);
+        self.assumed.push((frame.id, argument));
+        let answer = self.deeper(frame, yielded);
+        self.assumed.pop();
+        self.covered = known;
         answer
     }
 

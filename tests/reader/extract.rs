@@ -122,6 +122,41 @@ fn a_loop_may_read_before_it_has_written() {
 }
 
 #[test]
+fn a_loop_may_hand_its_next_turn_another_token() {
+    // A read behind `a`, written before the loop; what the second turn has as `a` is `yields`.
+    let body = |yields: &str| {
+        format!(
+            "{}%fresh = coreai.create_token : !coreai.token\n\
+             %end, %other = coreai.while %start, %fresh {{\n\
+             ^bb0(%a: !coreai.token, %b: !coreai.token):\n\
+             coreai.condition %c, %a, %b : (tensor<i1>, !coreai.token, !coreai.token)\n}} do {{\n\
+             ^bb0(%a: !coreai.token, %b: !coreai.token):\n{}{}\
+             %new = coreai.create_token : !coreai.token\n\
+             coreai.yield {yields} : !coreai.token, !coreai.token\n\
+             }} : (!coreai.token, !coreai.token) -> (!coreai.token, !coreai.token)\n",
+            write("x", "start", "t"),
+            read("v", "a1", "a"),
+            exp("w", "v"),
+        )
+    };
+    assert_eq!(access_of(&body("%a1, %b"), ""), Access::WriteOnly);
+    assert_eq!(access_of(&body("%b, %a1"), ""), Access::ReadWrite);
+    assert_eq!(access_of(&body("%new, %b"), ""), Access::ReadWrite);
+}
+
+#[test]
+fn a_write_is_found_before_thousands_of_reads() {
+    let mut body = write("x", "t0", "t");
+    for i in 0..3000 {
+        let next = format!("t{}", i + 1);
+        body += &read(&format!("v{i}"), &next, &format!("t{i}"));
+        body += &exp(&format!("w{i}"), &format!("v{i}"));
+    }
+    body += &read("last", "end", "t3000");
+    assert_eq!(access_of(&body, ""), Access::WriteOnly);
+}
+
+#[test]
 fn a_state_is_followed_into_the_graphs_it_is_passed_to() {
     let helper = |body: String| {
         format!(
