@@ -12,6 +12,7 @@ mod gather;
 mod interpolate;
 mod layout;
 mod matmul;
+mod nibbles;
 mod packed;
 mod pad;
 mod pool;

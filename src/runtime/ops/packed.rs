@@ -8,7 +8,7 @@ use half::{bf16, f16};
 
 use super::cast::cast;
 use super::matmul::{by_columns, product, Matrix, Scratch};
-use super::{Call, Kernel};
+use super::{nibbles, Call, Kernel};
 use crate::runtime::error::shape;
 use crate::runtime::tensor::{Dims, OpResult, Tensor};
 use crate::runtime::DType;
@@ -179,7 +179,7 @@ impl<'a> Table<'a> {
         self.scales_of(j, scales)?;
         let size = self.columns / self.blocks;
         let row = self.row(j);
-        let mut total = blocks_dot(self.packing, row, x, sums, size, scales);
+        let mut total = blocks_dot(self.packing, row, x, sums, size, scales)?;
         if let Some(zeros) = self.part(&self.zeros, j)? {
             let shift = zeros.iter().zip(&*scales).zip(sums);
             total -= shift.map(|((z, s), x)| z * s * x).sum::<f32>();
@@ -199,9 +199,17 @@ fn is_vectorised(size: usize) -> bool {
     false
 }
 
+/// Whether blocks of this size are multiplied as [`nibbles`] does.
+fn is_looked_up(packing: Packing, size: usize) -> bool {
+    packing.per_byte() == 2 && size == nibbles::BLOCK && nibbles::available()
+}
+
 /// The vector in the order in which the products read it: for two integers to a byte, of every 32 values
 /// those that meet low halves first, then those that meet high ones.
 fn in_reading_order(packing: Packing, size: usize, x: &[f32]) -> Vec<f32> {
+    if is_looked_up(packing, size) {
+        return nibbles::in_reading_order(x);
+    }
     if packing.per_byte() == 1 || !is_vectorised(size) {
         return x.to_vec();
     }
@@ -220,11 +228,19 @@ fn blocks_dot(
     sums: &[f32],
     size: usize,
     scales: &[f32],
-) -> f32 {
+) -> OpResult<f32> {
+    if is_looked_up(packing, size) {
+        let values = match packing {
+            Packing::U4 => &nibbles::UNSIGNED,
+            _ => &nibbles::SIGNED,
+        };
+        let total = nibbles::dot(row, x, scales, values);
+        return total.ok_or_else(|| "internal: a row of another length".into());
+    }
     #[cfg(target_arch = "x86_64")]
     if is_vectorised(size) {
         // SAFETY: `is_vectorised` has found every feature the functions are compiled for.
-        return unsafe {
+        return Ok(unsafe {
             match packing {
                 Packing::U4 => x86::dot_u4(row, x, size, scales),
                 // Stored as q, read as q + 8, which is not negative.
@@ -235,7 +251,7 @@ fn blocks_dot(
                 Packing::U8 => x86::dot_u8(row, x, size, scales),
                 Packing::I8 => x86::dot_i8(row, x, size, scales),
             }
-        };
+        });
     }
     let _ = sums;
     let mut total = 0.0;
@@ -244,7 +260,7 @@ fn blocks_dot(
         let sum: f32 = each.map(|(i, x)| packing.at(row, b * size + i) * x).sum();
         total += sum * scales[b];
     }
-    total
+    Ok(total)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -462,7 +478,7 @@ mod tests {
                 let sums: Vec<f32> = x.chunks_exact(size).map(|b| b.iter().sum()).collect();
                 let ordered = in_reading_order(packing, size, &x);
                 let found = blocks_dot(packing, &row, &ordered, &sums, size, &scales);
-                assert_eq!(found, expected, "{packing:?} {size} × {blocks}");
+                assert_eq!(found, Ok(expected), "{packing:?} {size} × {blocks}");
             }
         }
     }
