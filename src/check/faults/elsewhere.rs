@@ -4,21 +4,16 @@
 //! state of the asset, the calls of the others find in PyTorch and not in the asset: that follows from
 //! the loss and is told with it.
 
-use super::lost::{hints, memory, remembered};
+use super::lost::{hints, memory, remembered, REGISTER};
 use super::{Evidence, Told};
 use crate::check::pair::Function;
-use crate::check::parity::PortParity;
 use crate::check::CheckError;
 
 /// Puts what nothing else accounts for, in functions that lose nothing themselves, beside the loss in a
 /// function that was called before.
 pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), CheckError> {
     for function in &evidence.pair.functions {
-        let open: Vec<&PortParity> = evidence
-            .open(told)
-            .into_iter()
-            .filter(|p| p.function == function.name)
-            .collect();
+        let open = evidence.open_of(function, told);
         let Some(first) = open.first() else {
             continue;
         };
@@ -34,9 +29,7 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
                     Some((_, what)) => finding.about(what),
                     None => finding,
                 };
-                told.lose(finding.with_fix(
-                    "register what changes with register_buffer and write it in place in forward",
-                ))
+                told.lose(finding.with_fix(REGISTER))
             }
         };
         for port in open.iter().take(4) {

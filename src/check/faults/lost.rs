@@ -219,11 +219,7 @@ fn both(series: &[(usize, Number, Number)]) -> String {
 pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), CheckError> {
     unwritten(evidence, told)?;
     for function in &evidence.pair.functions {
-        let open: Vec<&PortParity> = evidence
-            .open(told)
-            .into_iter()
-            .filter(|p| p.function == function.name)
-            .collect();
+        let open = evidence.open_of(function, told);
         let Some(first) = open.first() else {
             continue;
         };
@@ -249,12 +245,14 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
             ));
         }
         let finding = outputs(evidence, function, finding, told)?;
-        told.lose(finding.with_fix(
-            "register what changes with register_buffer and write it in place in forward",
-        ));
+        told.lose(finding.with_fix(REGISTER));
     }
     Ok(())
 }
+
+/// What to do about a memory that the asset has not.
+pub(super) const REGISTER: &str =
+    "register what changes with register_buffer and write it in place in forward";
 
 /// What eager PyTorch was seen to change, states of the asset aside.
 pub(super) fn hints<'e>(

@@ -179,6 +179,13 @@ impl<'t> Evidence<'_, 't> {
         open
     }
 
+    /// Of these, the ports of one function.
+    fn open_of<'p>(&'p self, function: &Function<'_>, told: &Told) -> Vec<&'p PortParity> {
+        let mut open = self.open(told);
+        open.retain(|p| p.function == function.name);
+        open
+    }
+
     /// The first failing step of a port.
     fn failing(&self, port: &PortParity) -> usize {
         port.first_beyond().map_or(usize::MAX, |s| s.step)

@@ -12,7 +12,6 @@ use super::{error, Evidence, Told};
 use crate::check::metrics::{close, is_float};
 use crate::check::numbers::number;
 use crate::check::pair::Function;
-use crate::check::parity::PortParity;
 use crate::check::session::{execute_on, Session};
 use crate::check::trace::Call;
 use crate::check::CheckError;
@@ -30,11 +29,7 @@ const TIME: Duration = Duration::from_secs(10);
 
 pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), CheckError> {
     for function in &evidence.pair.functions {
-        let open: Vec<&PortParity> = evidence
-            .open(told)
-            .into_iter()
-            .filter(|p| p.function == function.name)
-            .collect();
+        let open = evidence.open_of(function, told);
         // A program that was read says by itself where it casts.
         let read = evidence.pair.options.hints.read.contains(&function.name);
         let floats = open.iter().all(|p| p.is_float());
