@@ -100,6 +100,14 @@ impl Buffer {
         Some(buffer)
     }
 
+    /// No bytes.
+    pub fn empty() -> Buffer {
+        Buffer::Owned {
+            words: Words::new(Vec::new()),
+            len: 0,
+        }
+    }
+
     /// A copy of `bytes`.
     pub fn copy_of(bytes: &[u8]) -> Option<Buffer> {
         let mut buffer = Buffer::unset(bytes.len())?;

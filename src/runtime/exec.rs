@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::ahead::{self, Ahead};
 use super::error::{extents, shape};
 use super::ops::{reduce_with, scatter_nd, Call, Combiner, Declared, Kernel, Val};
 use super::plan::{Code, How, Instr, Kind, Operand, Plan};
@@ -57,6 +58,8 @@ pub(super) struct Exec<'m> {
     depth: u32,
     steps: u64,
     turns: u64,
+    /// The reading of the next weights.
+    ahead: Option<Ahead>,
 }
 
 impl<'m> Exec<'m> {
@@ -72,6 +75,7 @@ impl<'m> Exec<'m> {
             depth: 0,
             steps: MAX_STEPS,
             turns: MAX_TURNS,
+            ahead: None,
         }
     }
 
@@ -196,14 +200,41 @@ impl<'m> Exec<'m> {
             .steps
             .checked_sub(1)
             .ok_or_else(|| format!("more than {MAX_STEPS} steps"))?;
-        let mut values: SmallVec<[Val; 4]> = SmallVec::with_capacity(instr.operands.len());
-        for operand in &instr.operands {
-            values.push(fetch(*operand, env, constants)?);
+        if instr.weights.is_some() {
+            self.ahead = None;
         }
-        let out = self.apply(instr, values, env, constants)?;
-        self.check(instr, &out)?;
-        for (slot, value) in instr.results.iter().zip(out) {
-            env[*slot as usize] = Some(value);
+        match (&instr.kind, instr.results.as_slice()) {
+            // Most instructions: tensors in, one out, moved as seldom as can be.
+            (Kind::Kernel(Kernel::One(kernel)), [result]) => {
+                let mut args = SmallVec::new();
+                for operand in &instr.operands {
+                    args.push(tensor(fetch(*operand, env, constants)?)?);
+                }
+                let mut call = Call {
+                    args,
+                    attrs: &instr.attrs,
+                    results: &instr.declared,
+                };
+                let out = kernel(&mut call)?;
+                if let Some(Some(declared)) = instr.declared.first() {
+                    fits(&out, declared).map_err(|e| format!("the result {e}"))?;
+                }
+                env[*result as usize] = Some(Val::Tensor(out));
+            }
+            _ => {
+                let mut values = SmallVec::with_capacity(instr.operands.len());
+                for operand in &instr.operands {
+                    values.push(fetch(*operand, env, constants)?);
+                }
+                let out = self.apply(instr, values, env, constants)?;
+                self.check(instr, &out)?;
+                for (slot, value) in instr.results.iter().zip(out) {
+                    env[*slot as usize] = Some(value);
+                }
+            }
+        }
+        if let Some(Some(Val::Tensor(t))) = instr.ahead.map(|slot| &constants[slot as usize]) {
+            self.ahead = ahead::start(t);
         }
         for slot in &instr.drops {
             env[*slot as usize] = None;

@@ -8,7 +8,7 @@ use super::model::{Arg, Port, Program, Signature};
 use super::ops::Val;
 use super::recycle::Recycler;
 use super::tensor::Tensor;
-use super::{DType, RunError};
+use super::RunError;
 
 /// A function of a model.
 #[derive(Clone)]
@@ -164,14 +164,13 @@ impl Function {
             .any(|(port, shape)| shape.is_some() && port.shape.iter().any(Option::is_none));
         let careful = open && !s.seen.fits(&given, &s.outputs, expected);
         // The states' memory moves into the execution and back, so that it can be written in place.
-        let empty = Tensor::zeros(DType::U8, &[0]).map_err(|e| self.failed(e.to_string()))?;
         let mut moved = Vec::with_capacity(s.states.len());
         for place in bound_states.iter().flatten() {
             let own = &mut *states[*place].1;
             // What is shared is copied by whatever writes to it.
             moved.push(match careful {
                 true => own.clone(),
-                false => std::mem::replace(own, empty.clone()),
+                false => std::mem::replace(own, Tensor::empty()),
             });
         }
         let mut exec = Exec::new(&self.program.routines, moved);

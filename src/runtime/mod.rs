@@ -6,8 +6,10 @@
 //!
 //! Inside, a program is planned once (`plan`: kernels, constants, last uses) and executed op after op
 //! (`exec`). Primitives have kernels in `ops`, one file per family; an op without one runs by the
-//! definition stored in the asset, a composite by its private graph. Weights stay in the mapped file.
+//! definition stored in the asset, a composite by its private graph. Weights stay in the mapped file; those
+//! of the next product are read `ahead` while one thread computes what lies before it.
 
+mod ahead;
 mod buffer;
 mod constants;
 mod dtype;

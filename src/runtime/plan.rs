@@ -15,6 +15,9 @@ use crate::ir::{
 /// How deep stored definitions and regions may be nested.
 const MAX_NESTING: usize = 24;
 
+/// Bytes of weights worth reading ahead.
+const LARGE: usize = 1 << 18;
+
 /// A value an instruction reads; after its last use it is moved, not shared.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
@@ -40,6 +43,10 @@ pub(super) struct Instr {
     /// Values nobody needs afterwards.
     pub drops: Vec<u32>,
     pub attrs: AttrDict,
+    /// The constant it multiplies with, where that is large.
+    pub weights: Option<u32>,
+    /// The constant that the next product of the block multiplies with.
+    pub ahead: Option<u32>,
 }
 
 /// What an instruction does.
@@ -229,12 +236,15 @@ impl<'m> Planner<'m> {
                 declared: op.results.iter().map(|v| declared(body.ty(*v))).collect(),
                 drops: Vec::new(),
                 attrs: op.attrs.clone(),
+                weights: None,
+                ahead: None,
             };
             if !self.fold(body, op, &instr, constants) {
                 code.instrs.push(instr);
             }
         }
         last_uses(body, block, &mut code, constants);
+        weights(&mut code, constants);
         Ok(code)
     }
 
@@ -392,6 +402,23 @@ impl<'m> Planner<'m> {
             }
             None => false,
         }
+    }
+}
+
+/// Finds the products with large constants.
+fn weights(code: &mut Code, constants: &[Option<Val>]) {
+    let mut next = None;
+    for instr in code.instrs.iter_mut().rev() {
+        if !ops::is_product(&instr.name) {
+            continue;
+        }
+        let large = |slot: &u32| match &constants[*slot as usize] {
+            Some(Val::Tensor(t)) => t.stored().len() >= LARGE,
+            _ => false,
+        };
+        instr.weights = instr.operands.iter().map(|o| o.slot).find(large);
+        instr.ahead = next;
+        next = instr.weights.or(next);
     }
 }
 

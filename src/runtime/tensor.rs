@@ -1,7 +1,7 @@
 //! Tensors: a shape over shared memory.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytemuck::Pod;
 use half::{bf16, f16};
@@ -27,13 +27,26 @@ const MAX_BYTES: usize = 1 << 31;
 
 /// A tensor: element type, shape and values. Cloning shares the values; writing to a shared tensor
 /// copies them first.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Tensor {
     dtype: DType,
     dims: Dims,
     strides: Strides,
     offset: usize,
     buffer: Shared,
+}
+
+impl Clone for Tensor {
+    fn clone(&self) -> Tensor {
+        Tensor {
+            dtype: self.dtype,
+            // Copies, where a derived clone goes element by element: every value that is read is cloned.
+            dims: Dims::from_slice(&self.dims),
+            strides: Strides::from_slice(&self.strides),
+            offset: self.offset,
+            buffer: self.buffer.clone(),
+        }
+    }
 }
 
 /// A Rust type that is an element of a tensor.
@@ -261,7 +274,7 @@ impl Tensor {
     fn over(dtype: DType, dims: &[usize], buffer: Buffer) -> Tensor {
         Tensor {
             dtype,
-            dims: dims.into(),
+            dims: Dims::from_slice(dims),
             strides: row_major(dims),
             offset: 0,
             buffer: Arc::new(buffer),
@@ -275,11 +288,23 @@ impl Tensor {
         }
         Ok(Tensor {
             dtype,
-            dims: dims.into(),
+            dims: Dims::from_slice(dims),
             strides: row_major(dims),
             offset: 0,
             buffer,
         })
+    }
+
+    /// No element, as bytes; all of them share one buffer.
+    pub(crate) fn empty() -> Tensor {
+        static EMPTY: LazyLock<Shared> = LazyLock::new(|| Arc::new(Buffer::empty()));
+        Tensor {
+            dtype: DType::U8,
+            dims: smallvec![0],
+            strides: smallvec![1],
+            offset: 0,
+            buffer: EMPTY.clone(),
+        }
     }
 
     /// Zeros for a result, within the limits of a result.
@@ -350,6 +375,11 @@ impl Tensor {
         true
     }
 
+    /// The memory the values lie in, whatever else is in it.
+    pub(crate) fn stored(&self) -> &[u8] {
+        self.buffer.bytes()
+    }
+
     fn byte_range(&self) -> std::ops::Range<usize> {
         let size = self.dtype.size();
         self.offset * size..(self.offset + self.len()) * size
@@ -378,7 +408,7 @@ impl Tensor {
         debug_assert_eq!(count(dims).map(|n| n * dtype.size()), Some(self.len()));
         self.dtype = dtype;
         self.strides = row_major(dims);
-        self.dims = dims.into();
+        self.dims = Dims::from_slice(dims);
         self
     }
 

@@ -8,7 +8,8 @@ use rayon::prelude::*;
 use super::binary::widen_row;
 use super::cast::cast;
 use super::dot::{Stored, SLICE};
-use super::matmul::{batches, lying, product, threads, Matrix};
+use super::grouped::lying;
+use super::matmul::{batches, product, threads, Matrix};
 use super::{broadcast_view, softmax};
 use crate::runtime::tensor::{room, Dims, OpResult, Tensor};
 use crate::runtime::DType;
@@ -218,20 +219,33 @@ impl Step<'_> {
     /// Writes the sums of all heads, in single precision.
     fn run<T: Stored>(&self, out: &mut [f32]) -> OpResult<()> {
         let masks = self.mask.as_ref().map(batches);
-        let each = |(i, out): (usize, &mut [f32])| self.head::<T>(i, masks.as_deref(), out);
+        let each = |memory: &mut Memory, (i, out): (usize, &mut [f32])| {
+            self.head::<T>(i, masks.as_deref(), memory, out)
+        };
         let work = [self.keys.cols, self.m, self.keys.starts.len()]
             .into_iter()
             .fold(self.keys.rows, usize::saturating_mul);
         let one = self.m * self.values.cols;
         match threads(work) {
-            gemm::Parallelism::Rayon(_) => {
-                out.par_chunks_exact_mut(one).enumerate().try_for_each(each)
+            gemm::Parallelism::Rayon(_) => out
+                .par_chunks_exact_mut(one)
+                .enumerate()
+                .try_for_each_init(Memory::default, each),
+            gemm::Parallelism::None => {
+                let mut memory = Memory::default();
+                let mut heads = out.chunks_exact_mut(one).enumerate();
+                heads.try_for_each(|head| each(&mut memory, head))
             }
-            _ => out.chunks_exact_mut(one).enumerate().try_for_each(each),
         }
     }
 
-    fn head<T: Stored>(&self, i: usize, masks: Option<&[usize]>, out: &mut [f32]) -> OpResult<()> {
+    fn head<T: Stored>(
+        &self,
+        i: usize,
+        masks: Option<&[usize]>,
+        memory: &mut Memory,
+        out: &mut [f32],
+    ) -> OpResult<()> {
         let (t, d, n) = (self.keys.rows, self.keys.cols, self.values.cols);
         // For one row, keys and values are read once; for several they are converted once.
         let single = self.m == 1 && self.keys.col_step == 1 && self.values.col_step == 1;
@@ -239,8 +253,9 @@ impl Step<'_> {
             true => (Vec::new(), Vec::new()),
             false => (panel::<T>(&self.keys, i)?, panel::<T>(&self.values, i)?),
         };
-        let mut scores = zeros(ROWS.min(self.m).saturating_mul(t))?;
-        let mut scratch = zeros(t.max(d).max(n))?;
+        let Memory { scores, scratch } = memory;
+        grow(scores, ROWS.min(self.m).saturating_mul(t))?;
+        grow(scratch, t.max(d).max(n))?;
         let queries = &self.queries[i * self.m * d..(i + 1) * self.m * d];
         let blocks = queries.chunks(ROWS * d).zip(out.chunks_mut(ROWS * n));
         for (block, (queries, out)) in blocks.enumerate() {
@@ -249,10 +264,8 @@ impl Step<'_> {
             match single {
                 true => {
                     let memory = self.keys.tensor.memory::<T>()?;
-                    for (j, score) in scores.iter_mut().enumerate() {
-                        let at = self.keys.starts[i] + j * self.keys.row_step;
-                        *score = T::dot(queries, &memory[at..at + d], &mut scratch[..d]);
-                    }
+                    let rows = &memory[self.keys.starts[i]..];
+                    T::dots(queries, rows, self.keys.row_step, scores, scratch);
                 }
                 // Keys as columns.
                 false => multiply((rows, d, t), queries, &keys, (1, d), scores)?,
@@ -263,8 +276,9 @@ impl Step<'_> {
                 let (down, along) = (mask.strides()[rank - 2], mask.strides()[rank - 1]);
                 for (r, row) in scores.chunks_exact_mut(t).enumerate() {
                     let first = masks[i] as isize + (block * ROWS + r) as isize * down;
+                    grow(scratch, t)?;
                     widen_row(memory, first, along, &mut scratch[..t]);
-                    row.iter_mut().zip(&scratch).for_each(|(s, m)| *s += m);
+                    row.iter_mut().zip(&*scratch).for_each(|(s, m)| *s += m);
                 }
                 round::<T>(scores);
             }
@@ -273,13 +287,8 @@ impl Step<'_> {
             match single {
                 true => {
                     let memory = self.values.tensor.memory::<T>()?;
-                    for (j, share) in scores.iter().enumerate() {
-                        let at = self.values.starts[i] + j * self.values.row_step;
-                        T::widen(&memory[at..at + n], &mut scratch[..n]);
-                        out.iter_mut()
-                            .zip(&scratch)
-                            .for_each(|(o, v)| *o += share * v);
-                    }
+                    let rows = &memory[self.values.starts[i]..];
+                    T::mixed(scores, rows, self.values.row_step, out, scratch);
                 }
                 false => multiply((rows, t, n), scores, &values, (n, 1), out)?,
             }
@@ -309,6 +318,24 @@ fn multiply(
         cols: steps.1,
     };
     product(size, left, right, out, gemm::Parallelism::None)
+}
+
+/// Memory of one thread.
+#[derive(Default)]
+struct Memory {
+    scores: Vec<f32>,
+    scratch: Vec<f32>,
+}
+
+/// Makes room for so many values.
+fn grow(values: &mut Vec<f32>, count: usize) -> OpResult<()> {
+    if let Some(more) = count.checked_sub(values.len()) {
+        values
+            .try_reserve(more)
+            .map_err(|_| format!("no memory for {count} values"))?;
+        values.resize(count, 0f32);
+    }
+    Ok(())
 }
 
 /// So many zeros: positions may be spread from one, so there may be more than there is memory for.

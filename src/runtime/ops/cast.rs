@@ -4,6 +4,7 @@
 use half::{bf16, f16};
 use num_complex::Complex;
 
+use super::dot::Stored;
 use super::{Call, Kernel};
 use crate::ir::{numeric, Float};
 use crate::runtime::dtype::Class;
@@ -132,31 +133,19 @@ fn to_float(t: &Tensor, to: DType) -> OpResult<Tensor> {
     // The common conversions, by whole slices.
     match (t.dtype(), to) {
         (DType::F16, DType::F32) => {
-            half::slice::HalfFloatSliceExt::convert_to_f32_slice(
-                t.data::<f16>()?,
-                out.data_mut::<f32>()?,
-            );
+            f16::widen(t.data()?, out.data_mut()?);
             return Ok(out);
         }
         (DType::BF16, DType::F32) => {
-            half::slice::HalfFloatSliceExt::convert_to_f32_slice(
-                t.data::<bf16>()?,
-                out.data_mut::<f32>()?,
-            );
+            bf16::widen(t.data()?, out.data_mut()?);
             return Ok(out);
         }
         (DType::F32, DType::BF16) => {
-            half::slice::HalfFloatSliceExt::convert_from_f32_slice(
-                out.data_mut::<bf16>()?,
-                t.data::<f32>()?,
-            );
+            bf16::rounded(t.data()?, out.data_mut()?);
             return Ok(out);
         }
         (DType::F32, DType::F16) => {
-            half::slice::HalfFloatSliceExt::convert_from_f32_slice(
-                out.data_mut::<f16>()?,
-                t.data::<f32>()?,
-            );
+            f16::rounded(t.data()?, out.data_mut()?);
             return Ok(out);
         }
         _ => {}

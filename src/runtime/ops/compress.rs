@@ -180,10 +180,10 @@ fn build_sparse(values: &[Val], _: &[Option<Declared>]) -> OpResult<Val> {
             shape(stored.dims())
         ));
     }
-    Ok(Val::Sparse(Sparse {
+    Ok(Val::Sparse(Box::new(Sparse {
         values: stored,
         mask,
-    }))
+    })))
 }
 
 fn sparse_to_dense(values: &[Val], _: &[Option<Declared>]) -> OpResult<Val> {
@@ -223,10 +223,10 @@ fn lut_to_sparse(values: &[Val], _: &[Option<Declared>]) -> OpResult<Val> {
                 .ok_or_else(|| format!("index {c} beyond a table of {}", table.len()))?;
         }
     });
-    Ok(Val::Sparse(Sparse {
+    Ok(Val::Sparse(Box::new(Sparse {
         values: out,
         mask: s.mask.clone(),
-    }))
+    })))
 }
 
 pub const OPS: &[(&str, Kernel)] = &[

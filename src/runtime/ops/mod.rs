@@ -8,7 +8,9 @@ mod complex;
 mod compress;
 mod conv;
 mod dot;
+mod exponential;
 mod gather;
+mod grouped;
 mod interpolate;
 mod layout;
 mod matmul;
@@ -30,7 +32,7 @@ mod unary;
 use smallvec::SmallVec;
 
 pub(super) use attention::{attention, Layout};
-pub(super) use matmul::Grouped;
+pub(super) use grouped::Grouped;
 pub(super) use scalar::Combiner;
 pub(super) use scatter::scatter_nd;
 pub(super) use {cast::cast, conv::unravel, reduce::reduce_with};
@@ -57,7 +59,8 @@ pub(super) struct Sparse {
 #[derive(Clone, Debug)]
 pub(super) enum Val {
     Tensor(Tensor),
-    Sparse(Sparse),
+    /// Rare, and behind a pointer so that a value is small.
+    Sparse(Box<Sparse>),
     /// A state, by its position among the function's states.
     Handle(usize),
     Token,
@@ -74,10 +77,7 @@ impl Call<'_> {
     /// Argument `i`; whoever takes it leaves an empty tensor behind.
     pub fn take(&mut self, i: usize) -> OpResult<Tensor> {
         let arg = self.args.get_mut(i).ok_or("too few operands")?;
-        Ok(std::mem::replace(
-            arg,
-            Tensor::of::<u8>(DType::U8, &[0], &[])?,
-        ))
+        Ok(std::mem::replace(arg, Tensor::empty()))
     }
 
     /// Argument `i`.
@@ -125,6 +125,7 @@ const FAMILIES: &[Family] = &[
     compress::OPS,
     conv::OPS,
     gather::OPS,
+    grouped::OPS,
     interpolate::OPS,
     layout::OPS,
     matmul::OPS,
@@ -153,6 +154,17 @@ pub(super) fn find(name: &str) -> Option<Kernel> {
         .flat_map(|f| f.iter())
         .find(|(n, _)| *n == short)
         .map(|(_, k)| *k)
+}
+
+/// Whether an op reads a whole matrix, and little else, when it multiplies one row with it.
+pub(super) fn is_product(name: &str) -> bool {
+    [
+        "batch_matmul",
+        "broadcasting_batch_matmul",
+        "packed_product",
+    ]
+    .iter()
+    .any(|n| name.rsplit('.').next() == Some(n))
 }
 
 /// An axis in `-rank..rank` as a position.

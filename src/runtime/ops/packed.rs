@@ -7,6 +7,7 @@
 use half::{bf16, f16};
 
 use super::cast::cast;
+use super::dot::Stored;
 use super::matmul::{by_columns, product, Matrix, Scratch};
 use super::{nibbles, Call, Kernel};
 use crate::runtime::error::shape;
@@ -128,14 +129,8 @@ impl<'a> Table<'a> {
     fn scales_of(&self, j: usize, to: &mut [f32]) -> OpResult<()> {
         let range = j * self.blocks..(j + 1) * self.blocks;
         match self.scales.dtype() {
-            DType::F16 => {
-                use half::slice::HalfFloatSliceExt;
-                self.scales.data::<f16>()?[range].convert_to_f32_slice(to);
-            }
-            DType::BF16 => {
-                use half::slice::HalfFloatSliceExt;
-                self.scales.data::<bf16>()?[range].convert_to_f32_slice(to);
-            }
+            DType::F16 => f16::widen(&self.scales.data()?[range], to),
+            DType::BF16 => bf16::widen(&self.scales.data()?[range], to),
             DType::F32 => to.copy_from_slice(&self.scales.data::<f32>()?[range]),
             other => return Err(format!("scales of {other}")),
         }

@@ -4,6 +4,7 @@ use half::{bf16, f16};
 
 use super::cast::cast;
 use super::dot::Stored;
+use super::exponential::power;
 use super::{around, axis, Call, Kernel};
 use crate::runtime::dtype::Class;
 use crate::runtime::tensor::{OpResult, Tensor};
@@ -109,40 +110,6 @@ fn row_anywhere(values: &mut [f32]) {
     }
     let sum = sums.iter().sum::<f32>() + rest;
     values.iter_mut().for_each(|v| *v /= sum);
-}
-
-/// `e` to a power of at most zero, within 1.5 units in the last place; NaN stays. Without branches, so that
-/// several are computed at a time.
-#[inline(always)]
-fn power(x: f32) -> f32 {
-    use std::f32::consts::LOG2_E;
-    // Beyond this the result is zero.
-    let x = if x < -104.0 { -104.0 } else { x };
-    // Adding and subtracting this rounds to an integer.
-    const ROUND: f32 = 12_582_912.0;
-    let rounded = x * LOG2_E + ROUND;
-    let whole = rounded - ROUND;
-    // The logarithm of 2 in two parts, the first with few digits.
-    let rest = x - whole * 0.693_359_4 - whole * -2.121_944_4e-4;
-    // The series of the exponential function; the rest is at most 0.35.
-    let mut sum = 1.0 / 5_040.0;
-    for factor in [
-        1.0 / 720.0,
-        1.0 / 120.0,
-        1.0 / 24.0,
-        1.0 / 6.0,
-        0.5,
-        1.0,
-        1.0,
-    ] {
-        sum = sum * rest + factor;
-    }
-    // The integer is in the last bits. Two steps, as this power of 2 may be too small for a number of full
-    // precision; of NaN they are anything.
-    let whole = rounded.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
-    let half = whole >> 1;
-    let two_to = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
-    sum * two_to(half) * two_to(whole - half)
 }
 
 fn strided(values: &mut [f64], n: usize, inner: usize) {

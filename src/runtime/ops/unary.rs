@@ -5,7 +5,7 @@ use num_complex::Complex;
 
 use super::cast::cast;
 use super::dot::{Stored, SLICE};
-use super::{Call, Kernel};
+use super::{exponential, Call, Kernel};
 use crate::runtime::dtype::Class;
 use crate::runtime::tensor::{OpResult, Tensor};
 use crate::runtime::DType;
@@ -51,13 +51,18 @@ pub(super) fn map<T: bytemuck::Pod>(mut t: Tensor, f: impl Fn(T) -> T) -> OpResu
 }
 
 /// As [`map`] for a half format: `f` sees single precision, whole slices are converted at a time.
-fn map_halves<H: Stored>(mut t: Tensor, f: impl Fn(f32) -> f32) -> OpResult<Tensor> {
+fn map_halves<H: Stored>(t: Tensor, f: impl Fn(f32) -> f32) -> OpResult<Tensor> {
+    map_rows::<H>(t, |wide| wide.iter_mut().for_each(|v| *v = f(*v)))
+}
+
+/// As [`map_halves`], for a function of whole slices.
+fn map_rows<H: Stored>(mut t: Tensor, f: impl Fn(&mut [f32])) -> OpResult<Tensor> {
     t.make_unique()?;
     let mut wide = [0f32; SLICE];
     for block in t.data_mut::<H>()?.chunks_mut(SLICE) {
         let wide = &mut wide[..block.len()];
         H::widen(block, wide);
-        wide.iter_mut().for_each(|v| *v = f(*v));
+        f(wide);
         H::rounded(wide, block);
     }
     Ok(t)
@@ -159,16 +164,33 @@ float_op!(acosh, x, x.acosh_(), complex x.acosh());
 float_op!(atanh, x, x.atanh(), complex x.atanh());
 float_op!(erf, x, x.erf_());
 float_op!(
-    sigmoid,
+    sigmoid_wide,
     x,
     x.sigmoid_(),
     complex(x * 0.0 + 1.0) / ((-x).exp() + 1.0)
 );
-float_op!(silu, x, x * x.sigmoid_(), complex x / ((-x).exp() + 1.0));
+float_op!(silu_wide, x, x * x.sigmoid_(), complex x / ((-x).exp() + 1.0));
 float_op!(gelu_none_wide, x, x.gelu_());
 float_op!(gelu_tanh_wide, x, x.gelu_tanh_());
 float_op!(gelu_sigmoid_wide, x, x * (1.702 * x).sigmoid_());
 float_op!(round_float, x, x.round_ties_even());
+
+/// Halves lose nothing by a function of many values at a time.
+fn sigmoid(call: &mut Call<'_>) -> OpResult<Tensor> {
+    match call.arg(0)?.dtype() {
+        DType::F16 => map_rows::<f16>(call.take(0)?, exponential::sigmoid),
+        DType::BF16 => map_rows::<bf16>(call.take(0)?, exponential::sigmoid),
+        _ => sigmoid_wide(call),
+    }
+}
+
+fn silu(call: &mut Call<'_>) -> OpResult<Tensor> {
+    match call.arg(0)?.dtype() {
+        DType::F16 => map_rows::<f16>(call.take(0)?, exponential::silu),
+        DType::BF16 => map_rows::<bf16>(call.take(0)?, exponential::silu),
+        _ => silu_wide(call),
+    }
+}
 
 fn gelu(call: &mut Call<'_>) -> OpResult<Tensor> {
     let how = call.word("approximate")?.to_string();

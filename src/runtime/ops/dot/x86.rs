@@ -1,0 +1,160 @@
+//! Halves with the instructions of x86-64: eight at a time.
+
+use std::arch::x86_64::{
+    __m128i, __m256, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256,
+    _mm256_blendv_epi8, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_castsi256_si128,
+    _mm256_cmp_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_cvtps_ph,
+    _mm256_extracti128_si256, _mm256_fmadd_ps, _mm256_or_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_setzero_ps, _mm256_slli_epi32, _mm256_srli_epi32, _mm_packus_epi32, _CMP_UNORD_Q,
+    _MM_FROUND_TO_NEAREST_INT,
+};
+
+/// Whether the processor has what the functions here are compiled for.
+pub fn available() -> bool {
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c")
+}
+
+/// A NaN keeps its bits, but for the one that makes it quiet.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn quiet(values: __m256) -> __m256 {
+    let nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(values, values);
+    let bit = _mm256_castsi256_ps(_mm256_set1_epi32(0x40_0000));
+    _mm256_or_ps(values, _mm256_and_ps(nan, bit))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn widen_bf16(bits: __m128i) -> __m256 {
+    quiet(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(
+        _mm256_cvtepu16_epi32(bits),
+    )))
+}
+
+/// The upper halves, after adding what makes them the nearest, ties to even.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn round_bf16(values: __m256) -> __m128i {
+    let bits = _mm256_castps_si256(quiet(values));
+    let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+    let near = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(values, values));
+    let upper = _mm256_srli_epi32::<16>(_mm256_blendv_epi8(near, bits, nan));
+    _mm_packus_epi32(
+        _mm256_castsi256_si128(upper),
+        _mm256_extracti128_si256::<1>(upper),
+    )
+}
+
+/// Eight values.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn wide(values: &[f32]) -> __m256 {
+    bytemuck::pod_read_unaligned(bytemuck::cast_slice(&values[..8]))
+}
+
+/// The sum of all, in as few steps after each other as there can be.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn total([a, b, c, d]: [__m256; 4]) -> f32 {
+    let eight = _mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, d));
+    let [a, b, c, d, e, f, g, h]: [f32; 8] = bytemuck::cast(eight);
+    ((a + b) + (c + d)) + ((e + f) + (g + h))
+}
+
+/// Defines the module of one half: `$widen` makes eight floats of eight halves, `$round` the reverse.
+macro_rules! half {
+    ($half:ident, $widen:expr, $round:expr) => {
+        pub mod $half {
+            use half::$half;
+
+            use super::*;
+
+            #[inline]
+            #[target_feature(enable = "avx2,fma,f16c")]
+            fn narrow(values: &[$half]) -> __m256 {
+                let bits = bytemuck::pod_read_unaligned(bytemuck::cast_slice(&values[..8]));
+                $widen(bits)
+            }
+
+            #[target_feature(enable = "avx2,fma,f16c")]
+            pub fn widen(from: &[$half], to: &mut [f32]) {
+                let (froms, tos) = (from.chunks_exact(8), to.chunks_exact_mut(8));
+                let rest = froms.remainder();
+                let done = from.len() - rest.len();
+                for (from, to) in froms.zip(tos) {
+                    to.copy_from_slice(&bytemuck::cast::<__m256, [f32; 8]>(narrow(from)));
+                }
+                for (from, to) in rest.iter().zip(&mut to[done..]) {
+                    *to = from.to_f32();
+                }
+            }
+
+            #[target_feature(enable = "avx2,fma,f16c")]
+            pub fn rounded(from: &[f32], to: &mut [$half]) {
+                let (froms, tos) = (from.chunks_exact(8), to.chunks_exact_mut(8));
+                let rest = froms.remainder();
+                let done = from.len() - rest.len();
+                for (from, to) in froms.zip(tos) {
+                    to.copy_from_slice(&bytemuck::cast::<__m128i, [$half; 8]>($round(wide(from))));
+                }
+                for (from, to) in rest.iter().zip(&mut to[done..]) {
+                    *to = $half::from_f32(*from);
+                }
+            }
+
+            #[target_feature(enable = "avx2,fma,f16c")]
+            pub fn dots(a: &[f32], b: &[$half], step: usize, sums: &mut [f32]) {
+                for (i, sum) in sums.iter_mut().enumerate() {
+                    *sum = dot(a, &b[i * step..i * step + a.len()]);
+                }
+            }
+
+            #[inline]
+            #[target_feature(enable = "avx2,fma,f16c")]
+            fn dot(a: &[f32], b: &[$half]) -> f32 {
+                let mut sums = [_mm256_setzero_ps(); 4];
+                let (xs, ys) = (a.chunks_exact(32), b.chunks_exact(32));
+                let rest = xs.remainder().iter().zip(ys.remainder());
+                let rest: f32 = rest.map(|(x, y)| x * y.to_f32()).sum();
+                for (x, y) in xs.zip(ys) {
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        *sum = _mm256_fmadd_ps(wide(&x[8 * i..]), narrow(&y[8 * i..]), *sum);
+                    }
+                }
+                total(sums) + rest
+            }
+
+            #[target_feature(enable = "avx2,fma,f16c")]
+            pub fn mixed(factors: &[f32], rows: &[$half], step: usize, sums: &mut [f32]) {
+                let whole = sums.len() / 64 * 64;
+                // Sums of 64 columns stay in registers.
+                for first in (0..whole).step_by(64) {
+                    let mut parts = [_mm256_setzero_ps(); 8];
+                    for (i, factor) in factors.iter().enumerate() {
+                        let row = &rows[i * step + first..i * step + first + 64];
+                        let factor = _mm256_set1_ps(*factor);
+                        for (p, part) in parts.iter_mut().enumerate() {
+                            *part = _mm256_fmadd_ps(factor, narrow(&row[8 * p..]), *part);
+                        }
+                    }
+                    let parts: [[f32; 8]; 8] = bytemuck::cast(parts);
+                    sums[first..first + 64].copy_from_slice(parts.as_flattened());
+                }
+                for (j, sum) in sums.iter_mut().enumerate().skip(whole) {
+                    let each = factors.iter().enumerate();
+                    *sum = each.map(|(i, f)| f * rows[i * step + j].to_f32()).sum();
+                }
+            }
+        }
+    };
+}
+
+half!(
+    f16,
+    |bits: __m128i| _mm256_cvtph_ps(bits),
+    |values: __m256| _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values)
+);
+half!(bf16, widen_bf16, round_bf16);
