@@ -6,8 +6,8 @@
     python benches/decode.py capacity         step time against cache capacity, 512 to 32,768
 
 Needs an environment with torch, coreai-torch and this package built for release. Assets are made from
-random weights and kept in ``--dir``. Times are medians; every figure that matters is a ratio of two
-medians of the same run and the same number of threads.
+random weights and kept in ``--dir``. What is compared runs in turns, on the same number of threads; times
+are medians, and every figure that matters is the median of the ratios of neighbouring turns.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+K = TypeVar("K")
 
 SHAPES: dict[str, dict[str, int]] = {
     "small": {},
@@ -153,6 +156,28 @@ def timed(call: Callable[[], Any], times: int) -> float:
     return statistics.median(seen)
 
 
+#: How often everything that is compared has its turn.
+TURNS = 10
+
+
+def in_turns(calls: dict[K, Callable[[], Any]], times: int, turns: int = TURNS) -> dict[K, list[float]]:
+    """For each call the medians of its turns, in seconds.
+
+    Memory is faster in one second than in the next where others use it too: what is compared runs in
+    turns, and a ratio is taken of neighbours.
+    """
+    took: dict[K, list[float]] = {key: [] for key in calls}
+    for _ in range(turns):
+        for key, call in calls.items():
+            took[key].append(timed(call, times))
+    return took
+
+
+def ratio(above: list[float], below: list[float]) -> float:
+    """The median of the ratios of turns."""
+    return statistics.median(a / b for a, b in zip(above, below, strict=True))
+
+
 def tokens(count: int, vocabulary: int) -> Any:
     import numpy as np
 
@@ -194,6 +219,15 @@ class Torch:
         shape = (d.LAYERS, 1, d.KV_HEADS, capacity, d.HEAD_DIM)
         self.caches = [torch.zeros(shape, dtype=torch.float16) for _ in range(2)]
 
+    def on(self, threads: int, ids: Any, total: int) -> Callable[[], Any]:
+        """A call on so many threads."""
+
+        def call() -> Any:
+            self.torch.set_num_threads(threads)
+            return self(ids, total)
+
+        return call
+
     def __call__(self, ids: Any, total: int) -> Any:
         torch = self.torch
         with torch.no_grad():
@@ -233,8 +267,8 @@ def own_memory() -> int:
     raise OSError("/proc/self/status has no RssAnon")
 
 
-def read_once(path: Path, threads: int, times: int) -> float:
-    """What reading all weights from memory takes: the maximum of every word, on so many threads."""
+def reading(path: Path, threads: int) -> Callable[[], Any]:
+    """Reads all weights from memory: the maximum of every word, on so many threads."""
     import numpy as np
 
     words = np.memmap(path / "main.mlirb", dtype=np.uint8, mode="r")
@@ -248,13 +282,12 @@ def read_once(path: Path, threads: int, times: int) -> float:
         for w in workers:
             w.join()
 
-    return timed(read, times)
+    return read
 
 
 def compare(name: str, folder: Path, threads: int, steps: int, interpreter: bool) -> dict[str, Any]:
     """One decode step and one prefill of everything."""
     import numpy as np
-    import torch
 
     d = shaped(name)
     path = folder / f"decode-{name}.aimodel"
@@ -270,25 +303,31 @@ def compare(name: str, folder: Path, threads: int, steps: int, interpreter: bool
     }  # fmt: skip
     logits = ours(prompt, FILLED)
     result["load_s"] = Ours(path, d, capacity, threads).load
-    result["ours_step_ms"] = 1e3 * timed(lambda: ours(token, FILLED + 1), steps)
-    result["ours_prefill_ms"] = 1e3 * timed(lambda: ours(long, PREFILL), max(3, steps // 4))
-    if name == "large":
-        result["read_weights_ms"] = 1e3 * read_once(path, threads, 5)
     peer = Torch(name, d, capacity)
-    best: float | None = None
     reference = peer(prompt, FILLED)
     difference = float(np.abs(logits.astype(np.float32) - reference.float().numpy()).max())
     result["largest_difference"] = difference
-    for count in sorted({1, threads}):
-        torch.set_num_threads(count)
-        took = 1e3 * timed(lambda: peer(token, FILLED + 1), steps)
-        result[f"torch_step_ms_{count}_threads"] = took
-        best = took if best is None else min(best, took)
-        result[f"torch_prefill_ms_{count}_threads"] = 1e3 * timed(
-            lambda: peer(long, PREFILL), max(3, steps // 4)
-        )
-    assert best is not None
-    result["torch / ours"] = best / result["ours_step_ms"]
+    step: dict[str, Callable[[], Any]] = {
+        "ours": lambda: ours(token, FILLED + 1),
+        **{f"torch_{n}_threads": peer.on(n, token, FILLED + 1) for n in sorted({1, threads})},
+    }
+    if name == "large":
+        step["read_weights"] = reading(path, threads)
+    prefill: dict[str, Callable[[], Any]] = {
+        "ours": lambda: ours(long, PREFILL),
+        **{f"torch_{n}_threads": peer.on(n, long, PREFILL) for n in sorted({1, threads})},
+    }
+    few = 3 if name == "large" else TURNS
+    for what, calls, times, turns in (("step", step, steps, TURNS), ("prefill", prefill, 1, few)):
+        took = in_turns(calls, times, turns)
+        for key, values in took.items():
+            result[f"{key}_{what}_ms" if key != "read_weights" else "read_weights_ms"] = 1e3 * (
+                statistics.median(values)
+            )
+        best = min((k for k in took if k.startswith("torch")), key=lambda k: statistics.median(took[k]))
+        result[f"torch / ours, {what}"] = ratio(took[best], took["ours"])
+        if "read_weights" in took:
+            result["ours / reading the weights"] = ratio(took["ours"], took["read_weights"])
     if interpreter:
         other = Interpreter(path, d, capacity)
         result["interpreter_load_s"] = other.load
@@ -300,18 +339,15 @@ def compare(name: str, folder: Path, threads: int, steps: int, interpreter: bool
             took.append(time.perf_counter() - start)
         result["interpreter_step_ms"] = 1e3 * statistics.median(took)
         result["interpreter / ours"] = result["interpreter_step_ms"] / result["ours_step_ms"]
-    if name == "large":
-        result["ours / reading the weights"] = result["ours_step_ms"] / result["read_weights_ms"]
     return result
 
 
 def weights(folder: Path, threads: int, steps: int) -> dict[str, Any]:
     """The same step with weights of 4 bits and of 16."""
-    import torch
-
     d = shaped("eight")
     result: dict[str, Any] = {"threads": threads}
     prompt, token = tokens(FILLED, d.VOCABULARY), tokens(1, d.VOCABULARY)
+    calls: dict[str, Callable[[], Any]] = {}
     for name in ("eight", "packed"):
         path = folder / f"decode-{name}.aimodel"
         make(name, path)
@@ -320,16 +356,17 @@ def weights(folder: Path, threads: int, steps: int) -> dict[str, Any]:
         ours = Ours(path, d, d.CONTEXT, threads)
         result[f"{name}_load_from_disk_s"] = ours.load
         logits = ours(prompt, FILLED)
-        result[f"{name}_step_ms"] = 1e3 * timed(lambda: ours(token, FILLED + 1), steps)  # noqa: B023
+        calls[name] = partial(ours, token, FILLED + 1)
     peer = Torch("packed", d, d.CONTEXT)
     reference = peer(prompt, FILLED).float().numpy()
     result["largest_difference"] = float(abs(logits.astype("float32") - reference).max())
-    for count in sorted({1, threads}):
-        torch.set_num_threads(count)
-        result[f"torch_step_ms_{count}_threads"] = 1e3 * timed(lambda: peer(token, FILLED + 1), 3)
-    best = min(v for k, v in result.items() if k.startswith("torch_step"))
+    took = in_turns(calls, steps)
+    slow = in_turns({f"torch_{n}_threads": peer.on(n, token, FILLED + 1) for n in sorted({1, threads})}, 1, 3)
+    for key, values in {**took, **slow}.items():
+        result[f"{key}_step_ms"] = 1e3 * statistics.median(values)
+    best = min(result[f"{key}_step_ms"] for key in slow)
     result["torch / ours"] = best / result["packed_step_ms"]
-    result["4 bits / 16 bits"] = result["packed_step_ms"] / result["eight_step_ms"]
+    result["4 bits / 16 bits"] = ratio(took["packed"], took["eight"])
     return result
 
 
@@ -341,16 +378,13 @@ def capacities(folder: Path, threads: int, steps: int) -> dict[str, Any]:
     prompt, token = tokens(FILLED, d.VOCABULARY), tokens(1, d.VOCABULARY)
     result: dict[str, Any] = {"model": "small", "threads": threads}
     of = {capacity: Ours(path, d, capacity, threads) for capacity in (512, 2048, 8192, 32768)}
-    took: dict[int, list[float]] = {capacity: [] for capacity in of}
     for ours in of.values():
         ours(prompt, FILLED)
-    # In turns, so that a busy moment of the machine does not count for one capacity alone.
-    for _ in range(5):
-        for capacity, ours in of.items():
-            took[capacity].append(timed(lambda: ours(token, FILLED + 1), steps))  # noqa: B023
+    calls = {capacity: partial(ours, token, FILLED + 1) for capacity, ours in of.items()}
+    took = in_turns(calls, steps)
     for capacity, times in took.items():
         result[f"step_ms_at_{capacity}"] = 1e3 * statistics.median(times)
-    result["32768 / 512"] = result["step_ms_at_32768"] / result["step_ms_at_512"]
+    result["32768 / 512"] = ratio(took[32768], took[512])
     return result
 
 
@@ -365,7 +399,7 @@ def main() -> None:
     parser.add_argument("--no-interpreter", action="store_true")
     arguments = parser.parse_args()
     arguments.dir.mkdir(parents=True, exist_ok=True)
-    steps = arguments.steps or (10 if arguments.what == "large" else 200)
+    steps = arguments.steps or (3 if arguments.what == "large" else 20)
     if arguments.what == "capacity":
         result = capacities(arguments.dir, arguments.threads, steps)
     elif arguments.what == "packed":
