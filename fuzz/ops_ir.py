@@ -243,8 +243,10 @@ def cases(seed: int) -> list[Case]:
                     add(f"pool/sum{n}-{e}-{k}-{s}-{d}", lambda x, f=sums, k=k, s=s, d=d, n=n: f(x, u(*[k] * n), u(*[s] * n), c.constant(u(*[d] * n))), lambda g, e=e, n=n: [data(g, e, (1, 2, *[5] * n))])
         for mode in ("linear", "nearest_neighbor"):
             attr2 = lambda m=mode: Attribute.parse(f"#coreai.interpolation_mode<{m}>")  # noqa: E731
-            for i, (shape, scale, offset) in enumerate([((1, 2, 6, 8), (1, 1, 2, 2), (0, 0, 0, 0)), ((1, 2, 3, 3), (1, 1, 1, 0.75), (0, 0, 0, 0)), ((1, 2, 7, 5), (1, 1, 7 / 3, 5 / 4), (0, 0, 0.1, -0.3)), ((1, 2, 2, 2), (1, 1, 0.5, 0.5), (0, 0, 0.5, 0.5)), ((2, 4, 3, 4), (2, 2, 1, 1), (0, 0, 0, 0)), ((1, 2, 9, 4), (1, 1, 3, 1), (0, 0, -1, 0))]):
+            for i, (shape, scale, offset) in enumerate([((1, 2, 6, 8), (1, 1, 2, 2), (0, 0, 0, 0)), ((1, 2, 3, 3), (1, 1, 1, 0.75), (0, 0, 0, 0)), ((1, 2, 7, 5), (1, 1, 7 / 3, 5 / 4), (0, 0, 0.1, -0.3)), ((1, 2, 2, 2), (1, 1, 0.5, 0.5), (0, 0, 0.5, 0.5)), ((2, 4, 3, 4), (2, 2, 1, 1), (0, 0, 0, 0)), ((1, 2, 9, 4), (1, 1, 3, 1), (0, 0, -1, 0)), ((1, 2, 3, 4), (1, 1, 1, 1), (0, 0, 0, 0))]):
                 add(f"interp/{mode}-{e}-{i}", lambda x, s=shape, sc=scale, o=offset, a=attr2: c.interpolate(x, list(s), [float(v) for v in sc], [float(v) for v in o], interpolation_mode=a()), lambda g, e=e: [data(g, e, (1, 2, 3, 4))])
+                if e in FLOATS:
+                    add(f"interp/{mode}-{e}-{i}-special", lambda x, s=shape, sc=scale, o=offset, a=attr2: c.interpolate(x, list(s), [float(v) for v in sc], [float(v) for v in o], interpolation_mode=a()), lambda g, e=e: [g.permutation(np.append(special(e)[:6], data(g, e, (18,)))).reshape(1, 2, 3, 4).astype(ELEMENTS[e])])
             for k in (1, 2, 3):
                 add(f"interp/coords-{mode}-{e}-{k}", lambda x, p, a=attr2: c.interpolate_coordinates(x, p, a()), lambda g, e=e, k=k: [data(g, e, (4,) * k), (g.random((9, k)) * 6 - 1.5).astype(np.float32)])
             add(f"interp/coords-half-{mode}-{e}", lambda x, p, a=attr2: c.interpolate_coordinates(x, p, a()), lambda g, e=e: [data(g, e, (4,)), np.array([[0.5], [1.5], [2.5], [-0.5], [3.5], [3.0]], np.float32)])

@@ -266,6 +266,79 @@ fn a_weight_of_zero_keeps_infinity() {
     assert!(out[0].is_nan() && out[1] == 2.0, "{out:?}");
 }
 
+/// `coreai.interpolate` of `x` to a size, each dimension scaled by what it grows; NaN where the result is.
+fn resized(x: &Tensor, mode: &str, sizes: &[i32]) -> Vec<f32> {
+    let own: Vec<f32> = x.shape().iter().map(|n| *n as f32).collect();
+    let scale: Vec<f32> = sizes.iter().zip(&own).map(|(s, n)| *s as f32 / n).collect();
+    let k = own.len();
+    let types = |dims: Vec<String>| format!("{}xf32", dims.join("x"));
+    let from = types(x.shape().iter().map(ToString::to_string).collect());
+    let to = types(sizes.iter().map(ToString::to_string).collect());
+    let op = format!("interpolate {{interpolation_mode = #coreai.interpolation_mode<{mode}>}}");
+    let inputs = [
+        x.clone(),
+        t(&[k], sizes),
+        t(&[k], &scale),
+        t(&[k], &vec![0f32; k]),
+    ];
+    let (ints, floats) = (format!("{k}xsi32"), format!("{k}xf32"));
+    let out = apply(&[&from, &ints, &floats, &floats], &op, &to, &inputs).unwrap();
+    out.values::<f32>().unwrap()
+}
+
+#[track_caller]
+fn same_values(found: &[f32], expected: &[f32]) {
+    let equal = |(a, b): (&f32, &f32)| a == b || (a.is_nan() && b.is_nan());
+    assert!(
+        found.len() == expected.len() && found.iter().zip(expected).all(equal),
+        "{found:?}, expected {expected:?}"
+    );
+}
+
+#[test]
+fn a_dimension_that_keeps_its_size_has_corners_of_weight_zero() {
+    const INF: f32 = f32::INFINITY;
+    const NAN: f32 = f32::NAN;
+    let of = |shape: &[usize], values: &[f32]| t(shape, values);
+    let linear = |x: &Tensor, sizes: &[i32]| resized(x, "linear", sizes);
+    let all = of(&[2, 2], &[-INF; 4]);
+    same_values(&linear(&all, &[2, 2]), &[NAN; 4]);
+    same_values(&linear(&all, &[2, 4]), &[NAN; 8]);
+    same_values(&linear(&all, &[4, 2]), &[NAN; 8]);
+    same_values(&linear(&all, &[4, 4]), &[-INF; 16]);
+    same_values(&linear(&of(&[3], &[1.0, INF, 2.0]), &[3]), &[NAN, INF, 2.0]);
+    // At the lower border the second corner is the next element, at the upper the same one.
+    let last = of(&[2, 3], &[4.0, 5.0, 6.0, 7.0, 8.0, INF]);
+    let kept = [4.0, NAN, NAN, 7.0, NAN, NAN];
+    same_values(&linear(&last, &[2, 3]), &kept);
+    let one = of(&[2, 2], &[1.0, -INF, 3.0, 4.0]);
+    let wide = [1.0, -INF, -INF, -INF, 3.0, 3.25, 3.75, 4.0];
+    same_values(&linear(&one, &[2, 4]), &wide);
+    let high = [NAN, NAN, NAN, NAN, NAN, NAN, 3.0, 4.0];
+    same_values(&linear(&one, &[4, 2]), &high);
+    // A dimension of one element keeps its size, too.
+    let x = of(&[1, 1, 4], &[1.0, INF, 2.0, 3.0]);
+    let out = [1.0, NAN, NAN, NAN, NAN, 2.25, 2.75, 3.0];
+    same_values(&linear(&x, &[1, 1, 8]), &out);
+    // NaN reaches the corners before it, in each dimension that stays and both.
+    let x = of(&[3, 3], &[1.0, 2.0, 3.0, 4.0, NAN, 5.0, 6.0, 7.0, 8.0]);
+    let out = [NAN, NAN, 3.0, NAN, NAN, 5.0, 6.0, 7.0, 8.0];
+    same_values(&linear(&x, &[3, 3]), &out);
+    let finite = of(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+    same_values(&linear(&finite, &[2, 2]), &[1.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
+fn the_nearest_neighbor_has_no_weight() {
+    const INF: f32 = f32::INFINITY;
+    let of = |shape: &[usize], values: &[f32]| t(shape, values);
+    let nearest = |x: &Tensor, sizes: &[i32]| resized(x, "nearest_neighbor", sizes);
+    let x = of(&[2, 2], &[1.0, -INF, f32::NAN, 4.0]);
+    same_values(&nearest(&x, &[2, 2]), &[1.0, -INF, f32::NAN, 4.0]);
+    let out = [1.0, 1.0, -INF, -INF, f32::NAN, f32::NAN, 4.0, 4.0];
+    same_values(&nearest(&x, &[2, 4]), &out);
+}
+
 #[test]
 fn integer_powers_with_negative_exponents_are_zero() {
     let (x, y) = (t(&[3], &[2i32, 1, -1]), t(&[3], &[-1i32, -2, -3]));

@@ -61,7 +61,10 @@ fn corners(places: &[&(usize, usize, f32)], nearest: bool, out: &mut Vec<(usize,
 }
 
 /// Weights are single, and corners are added one after the other: the last digit decides how the result is
-/// rounded to its type. A weight of zero keeps NaN and infinity.
+/// rounded to its type. A corner of weight zero counts if it is NaN or infinity: 0 times those is NaN.
+///
+/// All dimensions have corners, also the ones that keep their size. PyTorch interpolates behind the first two
+/// alone, and its first elements have a second corner; what an asset means is what Core AI's interpreter does.
 fn interpolate(call: &mut Call<'_>) -> OpResult<Tensor> {
     let nearest = nearest(call)?;
     let sizes: Dims = call
@@ -117,24 +120,18 @@ fn interpolate(call: &mut Call<'_>) -> OpResult<Tensor> {
             "interpolation along more than {MAX_DIMENSIONS} dimensions"
         ));
     }
+    let grid = Grid {
+        dims: t.dims(),
+        steps: &steps,
+        sizes: &sizes,
+        places: &places,
+        same: &same,
+        nearest,
+    };
     if wide == DType::F64 {
-        fill(
-            t.data::<f64>()?,
-            out.data_mut()?,
-            &sizes,
-            &places,
-            &same,
-            nearest,
-        );
+        grid.fill(t.data::<f64>()?, out.data_mut()?)?;
     } else {
-        fill(
-            t.data::<f32>()?,
-            out.data_mut()?,
-            &sizes,
-            &places,
-            &same,
-            nearest,
-        );
+        grid.fill(t.data::<f32>()?, out.data_mut()?)?;
     }
     cast(&out, own)
 }
@@ -147,52 +144,93 @@ fn wide(own: DType) -> DType {
     }
 }
 
-fn fill<T: num_traits::Float>(
-    from: &[T],
-    to: &mut [T],
-    sizes: &[usize],
-    places: &[Places],
-    same: &[bool],
+/// Where all elements come from.
+struct Grid<'a> {
+    dims: &'a [usize],
+    /// From an element to the next along a dimension.
+    steps: &'a [isize],
+    sizes: &'a [usize],
+    places: &'a [Places],
+    /// The dimensions that stay as they are.
+    same: &'a [bool],
     nearest: bool,
-) {
-    let Some(last) = sizes.len().checked_sub(1) else {
-        to.copy_from_slice(from);
-        return;
-    };
-    let mut index: Dims = sizes.iter().map(|_| 0).collect();
-    let (mut around, mut outer) = (Vec::new(), Vec::with_capacity(last));
-    for row in to.chunks_exact_mut(sizes[last]) {
-        let mut base = 0;
-        outer.clear();
-        for d in 0..last {
-            let place = &places[d][index[d]];
-            if same[d] {
-                base += place.0;
-            } else {
-                outer.push(place);
+}
+
+impl Grid<'_> {
+    fn fill<T: num_traits::Float>(&self, from: &[T], to: &mut [T]) -> OpResult<()> {
+        if self.nearest || from.iter().all(|v| v.is_finite()) {
+            self.add_up(from, to);
+            return Ok(());
+        }
+        let mut all = Vec::new();
+        all.try_reserve_exact(from.len())
+            .map_err(|_| "no memory for the values".to_string())?;
+        all.extend_from_slice(from);
+        self.weigh_nothing(&mut all);
+        self.add_up(&all, to);
+        Ok(())
+    }
+
+    /// Makes NaN of every element with a second corner, of weight zero, that is not finite.
+    ///
+    /// That is all those corners do, so nothing has to add up twice as many for each dimension that stays.
+    fn weigh_nothing<T: num_traits::Float>(&self, all: &mut [T]) {
+        let kept = (0..self.dims.len()).filter(|d| self.same[*d]);
+        for (n, step) in kept.map(|d| (self.dims[d], self.steps[d] as usize)) {
+            for i in 0..all.len() {
+                // At the border the corners are one.
+                let inside = (i / step) % n + 1 < n;
+                let high = if inside { i + step } else { i };
+                // What is behind has not been changed for this dimension yet.
+                if !all[high].is_finite() {
+                    all[i] = T::nan();
+                }
             }
         }
-        corners(&outer, nearest, &mut around);
-        for (o, (low, high, w)) in row.iter_mut().zip(&places[last]) {
-            let sum = |at: usize, w: f32, start: T| {
-                around.iter().fold(start, |sum, (corner, weight)| {
-                    sum + from[base + corner + at] * number(weight * w)
-                })
-            };
-            *o = if nearest {
-                from[base + around[0].0 + low]
-            } else if same[last] {
-                sum(*low, 1.0, T::zero())
-            } else {
-                sum(*high, *w, sum(*low, 1.0 - w, T::zero()))
-            };
-        }
-        for d in (0..last).rev() {
-            index[d] += 1;
-            if index[d] < sizes[d] {
-                break;
+    }
+
+    /// The corners of each element, times their weights.
+    fn add_up<T: num_traits::Float>(&self, from: &[T], to: &mut [T]) {
+        let (sizes, places) = (self.sizes, self.places);
+        let Some(last) = sizes.len().checked_sub(1) else {
+            to.copy_from_slice(from);
+            return;
+        };
+        let mut index: Dims = sizes.iter().map(|_| 0).collect();
+        let (mut around, mut outer) = (Vec::new(), Vec::with_capacity(last));
+        for row in to.chunks_exact_mut(sizes[last]) {
+            let mut base = 0;
+            outer.clear();
+            for d in 0..last {
+                let place = &places[d][index[d]];
+                if self.same[d] {
+                    base += place.0;
+                } else {
+                    outer.push(place);
+                }
             }
-            index[d] = 0;
+            corners(&outer, self.nearest, &mut around);
+            for (o, (low, high, w)) in row.iter_mut().zip(&places[last]) {
+                let sum = |at: usize, w: f32, start: T| {
+                    around.iter().fold(start, |sum, (corner, weight)| {
+                        sum + from[base + corner + at] * number(weight * w)
+                    })
+                };
+                *o = if self.nearest {
+                    from[base + around[0].0 + low]
+                } else if self.same[last] {
+                    sum(*low, 1.0, T::zero())
+                } else {
+                    sum(*high, *w, sum(*low, 1.0 - w, T::zero()))
+                };
+            }
+            for d in (0..last).rev() {
+                index[d] += 1;
+                if index[d] < sizes[d] {
+                    break;
+                }
+                index[d] = 0;
+            }
         }
     }
 }
