@@ -31,7 +31,7 @@ mod tests;
 
 pub use error::CheckError;
 pub use metrics::{Element, Metrics};
-pub use numbers::{number, Number};
+pub use numbers::{number, Number, Values};
 pub use options::{CastPair, Hints, Lost, Options, RandomOp, Tolerances};
 pub use oracle::{Oracle, OracleError, OraclePort};
 pub use pair::How;

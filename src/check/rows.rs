@@ -1,22 +1,16 @@
 //! Which rows of a state changed.
 
-use super::metrics::reals;
+use super::numbers::Values;
 use crate::runtime::Tensor;
 
 /// For each axis, the indices along it at which anything differs between two tensors of one shape;
 /// `None` for tensors of different shape.
 pub fn changed(before: &Tensor, after: &Tensor) -> Option<Vec<Vec<usize>>> {
-    differing(before, after, |a, b| {
-        !(a == b || (a.is_nan() && b.is_nan()))
-    })
+    differing(before, after, 0.0)
 }
 
-/// As [`changed`], for whatever counts as different.
-pub fn differing(
-    before: &Tensor,
-    after: &Tensor,
-    differ: impl Fn(f64, f64) -> bool,
-) -> Option<Vec<Vec<usize>>> {
+/// As [`changed`], where values lie further apart than `allowed`.
+pub fn differing(before: &Tensor, after: &Tensor, allowed: f64) -> Option<Vec<Vec<usize>>> {
     if before.shape() != after.shape() {
         return None;
     }
@@ -24,14 +18,12 @@ pub fn differing(
     let mut hit: Vec<Vec<bool>> = shape.iter().map(|n| vec![false; *n]).collect();
     let identical = before.dtype() == after.dtype() && before.bytes() == after.bytes();
     if !identical {
-        let (a, b) = (reals(before)?, reals(after)?);
-        let parts = a.len() / after.len().max(1);
+        let (a, b) = (Values::of(before)?, Values::of(after)?);
+        // Complex numbers have two each.
+        let parts = a.reals.len() / after.len().max(1);
         let mut index = vec![0usize; shape.len()];
-        for (x, y) in a
-            .chunks_exact(parts.max(1))
-            .zip(b.chunks_exact(parts.max(1)))
-        {
-            if x.iter().zip(y).any(|(x, y)| differ(*x, *y)) {
+        for at in (0..after.len()).map(|i| i * parts) {
+            if (at..at + parts).any(|i| a.distance(&b, i) > allowed) {
                 for (axis, i) in index.iter().enumerate() {
                     hit[axis][*i] = true;
                 }
@@ -74,6 +66,26 @@ pub fn partial_axis(shape: &[usize], steps: &[Vec<Vec<usize>>]) -> Option<usize>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn integers_that_one_double_stands_for_are_told_apart() {
+        const BIG: i64 = 1 << 53;
+        let a = Tensor::from_values(&[3], &[BIG, BIG, -BIG]).unwrap();
+        let b = Tensor::from_values(&[3], &[BIG, BIG + 1, -BIG - 1]).unwrap();
+        assert_eq!(changed(&a, &b).unwrap(), [vec![1, 2]]);
+        assert_eq!(differing(&a, &b, 1.0).unwrap(), [Vec::<usize>::new()]);
+        let a = Tensor::from_values(&[2], &[u64::MAX, 0]).unwrap();
+        let b = Tensor::from_values(&[2], &[u64::MAX - 1, 0]).unwrap();
+        assert_eq!(changed(&a, &b).unwrap(), [vec![0]]);
+    }
+
+    #[test]
+    fn nan_stays_nan_and_infinity_infinity() {
+        let a = Tensor::from_values(&[4], &[f32::NAN, f32::INFINITY, 0.0, 1.0]).unwrap();
+        let b = Tensor::from_values(&[4], &[f32::NAN, f32::INFINITY, -0.0, f32::NAN]).unwrap();
+        assert_eq!(changed(&a, &b).unwrap(), [vec![3]]);
+        assert_eq!(differing(&a, &b, 9.0).unwrap(), [vec![3]]);
+    }
 
     #[test]
     fn the_rows_that_changed_are_found_on_every_axis() {

@@ -2,7 +2,7 @@
 
 use super::{error, place, Evidence, Told};
 use crate::check::graph;
-use crate::check::metrics::{agree, reals, scale};
+use crate::check::metrics::{reals, scale};
 use crate::check::numbers::{number, rows as row_list};
 use crate::check::parity::PortParity;
 use crate::check::rows::{differing, partial_axis};
@@ -97,7 +97,7 @@ fn by_row(
         return Ok(Vec::new());
     };
     let allowed = port.tolerance.at(scale(&values));
-    let Some(axes) = differing(ours, &theirs, |a, b| !agree(a, b, allowed)) else {
+    let Some(axes) = differing(ours, &theirs, allowed) else {
         return Ok(Vec::new());
     };
     let shape = theirs.shape();

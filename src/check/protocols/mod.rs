@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::metrics::{agree, reals, scale};
+use super::metrics::{agree, is_float, reals, scale};
 use super::pair::{Function, Pair};
 use super::session::Session;
 use super::trace::{Call, Run};
@@ -266,6 +266,10 @@ fn alike(a: &Tensor, b: &Tensor) -> bool {
     }
     if a.bytes() == b.bytes() {
         return true;
+    }
+    // Integers are not rounded.
+    if !is_float(a.dtype()) {
+        return false;
     }
     let (Some(a), Some(b)) = (reals(a), reals(b)) else {
         return false;

@@ -3,6 +3,7 @@
 use super::landing::{kind, timelines};
 use super::{alike, finding, parted, Bench, Found, Halt, Outputs, Session, Verdict};
 use crate::check::metrics::is_float;
+use crate::check::numbers::Values;
 use crate::check::trace::Call;
 use crate::check::CheckError;
 use crate::ir::How;
@@ -221,17 +222,20 @@ pub(super) fn shifts(before: &Tensor, after: &Tensor) -> bool {
     if shape != after.shape() {
         return false;
     }
-    let (Some(a), Some(b)) = (before.reals(), after.reals()) else {
+    if before.dtype().part().is_some() {
+        return false;
+    }
+    let (Some(a), Some(b)) = (Values::of(before), Values::of(after)) else {
         return false;
     };
     (0..shape.len()).filter(|d| shape[*d] > 2).any(|axis| {
         let inner: usize = shape[axis + 1..].iter().product();
         let row = |i: usize| (i / inner.max(1)) % shape[axis];
-        let on = (0..a.len()).filter(|i| row(*i) + 1 < shape[axis]);
-        let moved_up = on.clone().all(|i| b[i] == a[i + inner]);
-        let moved_down = on.clone().all(|i| b[i + inner] == a[i]);
+        let on = (0..before.len()).filter(|i| row(*i) + 1 < shape[axis]);
+        let moved_up = on.clone().all(|i| b.at(i) == a.at(i + inner));
+        let moved_down = on.clone().all(|i| b.at(i + inner) == a.at(i));
         // Equal rows look moved either way.
-        let varied = on.into_iter().any(|i| a[i] != a[i + inner]);
+        let varied = on.into_iter().any(|i| a.at(i) != a.at(i + inner));
         varied && (moved_up || moved_down)
     })
 }
@@ -255,5 +259,11 @@ mod tests {
         let sum = Tensor::from_values(&[1, 3], &[2f32, 4.0, 6.0]).unwrap();
         assert!(shifts(&a, &up));
         assert!(!shifts(&a, &sum));
+        const BIG: i64 = 1 << 53;
+        let a = Tensor::from_values(&[3], &[BIG, BIG + 1, BIG + 3]).unwrap();
+        let up = Tensor::from_values(&[3], &[BIG + 1, BIG + 3, 0]).unwrap();
+        let rounded = Tensor::from_values(&[3], &[BIG, BIG + 4, 0]).unwrap();
+        assert!(shifts(&a, &up));
+        assert!(!shifts(&a, &rounded));
     }
 }

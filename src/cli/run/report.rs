@@ -1,5 +1,6 @@
 //! What a run tells.
 
+use crate::check::{number, Number, Values};
 use crate::runtime::Tensor;
 use crate::text::name;
 use serde::Serialize;
@@ -27,7 +28,7 @@ struct Value {
     shape: Vec<usize>,
     /// Smallest and largest number, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    range: Option<[f64; 2]>,
+    range: Option<[Number; 2]>,
     /// How many are not numbers.
     nan: usize,
 }
@@ -85,24 +86,20 @@ fn slope(values: &[f64]) -> Option<f64> {
 
 impl Value {
     fn new((name, t): &(String, Tensor)) -> Value {
-        let mut value = Value {
+        // Of complex numbers none is the smallest.
+        let values = Values::of(t).filter(|_| t.dtype().part().is_none());
+        // JSON has no infinity.
+        let finite =
+            |(low, high): &(Number, Number)| [low, high].iter().all(|n| n.real().is_finite());
+        let range = values.as_ref().and_then(Values::range).filter(finite);
+        let reals = values.iter().flat_map(|v| &v.reals);
+        Value {
             name: name.clone(),
             dtype: t.dtype().name(),
             shape: t.shape().to_vec(),
-            range: None,
-            nan: 0,
-        };
-        for v in t.reals().into_iter().flatten() {
-            if v.is_nan() {
-                value.nan += 1;
-                continue;
-            }
-            let [low, high] = value.range.unwrap_or([v, v]);
-            value.range = Some([low.min(v), high.max(v)]);
+            range: range.map(|(low, high)| [low, high]),
+            nan: reals.filter(|v| v.is_nan()).count(),
         }
-        // JSON has no infinity.
-        value.range = value.range.filter(|r| r.iter().all(|v| v.is_finite()));
-        value
     }
 
     fn human(&self, kind: &str, out: &mut dyn Write) -> io::Result<()> {
@@ -113,8 +110,12 @@ impl Value {
             self.dtype,
             self.shape
         )?;
-        if let Some([low, high]) = self.range {
-            write!(out, ", {low:.6} to {high:.6}")?;
+        if let Some(ends) = self.range {
+            let [low, high] = ends.map(|n| match n {
+                Number::Real(v) => format!("{v:.6}"),
+                whole => number(whole),
+            });
+            write!(out, ", {low} to {high}")?;
         }
         if self.nan > 0 {
             write!(out, ", {} not a number", self.nan)?;
@@ -199,16 +200,37 @@ mod tests {
         assert_eq!(slope(&[1.0, 3.0]), None);
     }
 
+    /// What people read, and the JSON of the range.
+    fn told(t: Tensor) -> (String, String) {
+        let value = Value::new(&("y".into(), t));
+        let mut text = Vec::new();
+        value.human("output", &mut text).unwrap();
+        let range = serde_json::to_string(&value.range).unwrap();
+        (String::from_utf8(text).unwrap(), range)
+    }
+
     #[test]
     fn a_value_tells_its_range_and_what_is_no_number() {
         let t = Tensor::from_values(&[4], &[1.0f32, f32::NAN, -2.5, 0.0]).unwrap();
-        let mut text = Vec::new();
-        Value::new(&("y".into(), t))
-            .human("output", &mut text)
-            .unwrap();
+        let (text, range) = told(t);
         assert_eq!(
-            String::from_utf8(text).unwrap(),
+            text,
             "  output y: float32 [4], -2.500000 to 1.000000, 1 not a number\n"
         );
+        assert_eq!(range, "[-2.5,1.0]");
+        let t = Tensor::from_values(&[2], &[1.0f32, f32::INFINITY]).unwrap();
+        let text = "  output y: float32 [2]\n".to_string();
+        assert_eq!(told(t), (text, "null".into()));
+    }
+
+    #[test]
+    fn a_range_of_64_bit_integers_has_all_digits() {
+        let t = Tensor::from_values(&[3], &[(1i64 << 53) + 1, i64::MIN + 1, 7]).unwrap();
+        let (text, range) = told(t);
+        let ends = "-9223372036854775807 to 9007199254740993";
+        assert_eq!(text, format!("  output y: int64 [3], {ends}\n"));
+        assert_eq!(range, "[-9223372036854775807,9007199254740993]");
+        let t = Tensor::from_values(&[1], &[u64::MAX]).unwrap();
+        assert_eq!(told(t).1, "[18446744073709551615,18446744073709551615]");
     }
 }
