@@ -5,11 +5,12 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::options::Options;
-use super::trace::{self, Trace};
+use super::trace::{self, Trace, TraceError, AGAIN};
 use super::{CheckError, Tolerance};
 use crate::contract::{self, Contract, Role, Source, SourceKind};
 use crate::ir::{Body, Graph, Module, Type};
 use crate::runtime::{DType, Model, Port};
+use crate::text::name as shown;
 
 /// How it is known what a port is in PyTorch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -89,7 +90,7 @@ impl<'a> Pair<'a> {
     /// Binds every port. States for which neither a contract nor a name tells stay unbound.
     ///
     /// # Errors
-    /// When no function was traced, or an input has no argument.
+    /// When no function was traced, an input has no argument, or a call no value for one.
     pub fn new(
         path: &Path,
         module: &'a Module,
@@ -200,6 +201,7 @@ impl<'a> Pair<'a> {
                     .collect(),
             });
         }
+        complete(&functions, trace)?;
         Ok(Pair {
             module,
             model,
@@ -230,6 +232,37 @@ impl<'a> Pair<'a> {
         }
         all
     }
+}
+
+/// Whether every call that is compared has a value for each input of its function. What the asset does not
+/// take may be missing.
+fn complete(functions: &[Function<'_>], trace: &Trace) -> Result<(), CheckError> {
+    for (r, run) in trace.runs().iter().enumerate() {
+        // Nothing is run from the call on that PyTorch refuses.
+        let calls = run.calls.iter().take_while(|c| c.error.is_none());
+        for (c, call) in calls.enumerate() {
+            // Another entry point is not run.
+            let own = functions.iter().find(|f| f.traced.name == call.function);
+            let Some(function) = own else { continue };
+            for input in &function.inputs {
+                let path = input.source.as_ref().map(|s| s.name.as_str());
+                let Some(path) = path.filter(|p| !call.inputs.contains_key(*p)) else {
+                    continue;
+                };
+                return Err(CheckError::Trace(TraceError::Value {
+                    path: trace.path().into(),
+                    key: format!("runs[{r}].calls[{c}].inputs"),
+                    what: format!(
+                        "call {} has no {path:?}, and {} takes it in every call as the input {}; give it there and {AGAIN}",
+                        c + 1,
+                        shown(&function.name),
+                        shown(&input.port.name),
+                    ),
+                }));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether a contract's function has the inputs and states of the asset's, in any order.

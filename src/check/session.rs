@@ -177,7 +177,7 @@ impl<'a> Pair<'a> {
                 .as_ref()
                 .map(|s| s.name.as_str())
                 .unwrap_or_default();
-            // Without a value the call fails and says which is missing.
+            // Those that are compared have one.
             if let Some(value) = call.inputs.get(path) {
                 let (tensor, loss) = narrow(&self.trace.tensor(value)?, input.port.dtype)?;
                 inputs.push((input.port.name.clone(), tensor, loss));

@@ -170,6 +170,87 @@ fn a_trace_of_another_model_is_refused() {
     );
 }
 
+/// A trace of the cache's two calls, its document edited.
+fn edited(edit: impl Fn(&mut serde_json::Value)) -> Result<Report, String> {
+    let module = text::parse(CACHE).unwrap();
+    let contract = crate::contract::extract(&module).contract;
+    let traced = cache_trace(&[0, 1], &[0, 1]);
+    let mut document = serde_json::from_str(&traced.document()).unwrap();
+    edit(&mut document);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.safetensors");
+    std::fs::write(&path, traced.bytes_with(&document.to_string())).unwrap();
+    let trace = Trace::open(&path).unwrap();
+    let options = Options::default();
+    check_module(
+        Path::new("cache"),
+        &module,
+        &contract,
+        &trace,
+        &options,
+        &mut (),
+    )
+    .map_err(|e| {
+        e.to_string()
+            .replace(&dir.path().display().to_string(), "DIR")
+    })
+}
+
+#[test]
+fn a_call_without_a_value_for_an_input_is_refused_before_anything_runs() {
+    let without = |call: usize| {
+        move |d: &mut serde_json::Value| {
+            let inputs = d["runs"][0]["calls"][call]["inputs"].as_object_mut();
+            inputs.unwrap().remove("y").unwrap();
+        }
+    };
+    let told = |n: usize| {
+        format!(
+            "DIR/trace.safetensors: runs[0].calls[{}].inputs: call {n} has no \"y\", and main takes it in every \
+             call as the input y; give it there and record it again with `coreai-audit convert --trace`",
+            n - 1
+        )
+    };
+    assert_eq!(edited(without(0)).unwrap_err(), told(1));
+    assert_eq!(edited(without(1)).unwrap_err(), told(2));
+}
+
+#[test]
+fn what_an_entry_point_does_not_take_may_be_missing_in_a_call() {
+    // An argument that the asset has no input for.
+    let more = |d: &mut serde_json::Value| {
+        let argument = serde_json::json!({"path": "mask", "dtype": "float32", "written": false});
+        d["functions"][0]["arguments"]
+            .as_array_mut()
+            .unwrap()
+            .push(argument);
+        let y = d["runs"][0]["calls"][0]["inputs"]["y"].clone();
+        d["runs"][0]["calls"][0]["inputs"]["mask"] = y;
+    };
+    assert!(edited(more).unwrap().parity_holds());
+    // A call of an entry point that the asset does not have.
+    let other = |d: &mut serde_json::Value| {
+        let mut function = d["functions"][0].clone();
+        function["name"] = "prefill".into();
+        d["functions"].as_array_mut().unwrap().push(function);
+        let run = &mut d["runs"][0];
+        run["start"]["prefill"] = run["start"]["main"].clone();
+        let mut call = run["calls"][1].clone();
+        call["function"] = "prefill".into();
+        call["inputs"] = serde_json::json!({});
+        run["calls"].as_array_mut().unwrap().push(call);
+    };
+    assert!(edited(other).unwrap().parity_holds());
+    // What PyTorch refuses is not run.
+    let refuses = |d: &mut serde_json::Value| {
+        let call = &mut d["runs"][0]["calls"][1];
+        call["inputs"] = serde_json::json!({});
+        call["error"] = "TypeError: missing y".into();
+    };
+    let report = edited(refuses).unwrap();
+    assert_eq!(report.findings[0].id, "eager-refuses");
+}
+
 #[test]
 fn a_contract_of_another_asset_is_refused() {
     let module = text::parse(CACHE).unwrap();

@@ -75,6 +75,34 @@ fn what_is_no_trace_exits_with_2_and_says_so() {
     );
 }
 
+#[test]
+fn a_call_of_a_trace_without_an_input_exits_with_2_and_names_it() {
+    let folder = case("uint8_counter_saturates");
+    // The third call has it under another name of that length.
+    let mut bytes = std::fs::read(folder.join("trace.safetensors")).unwrap();
+    let key = br#"\"inputs\": {\"x\""#;
+    let mut starts = (0..bytes.len()).filter(|i| bytes[*i..].starts_with(key));
+    let third = starts.nth(2).unwrap();
+    bytes[third + key.len() - 3] = b'z';
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.safetensors");
+    std::fs::write(&path, bytes).unwrap();
+    let output = Command::cargo_bin("coreai-audit")
+        .unwrap()
+        .arg("check")
+        .arg(folder.join("model.aimodel"))
+        .arg("--reference")
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let err = String::from_utf8(output.stderr).unwrap();
+    let told = "trace.safetensors: runs[0].calls[2].inputs: call 3 has no \"x\", and main takes it in every call as \
+                the input x";
+    assert!(err.contains(told), "{err}");
+    assert_eq!(output.stdout, b"");
+}
+
 /// A stand-in for the interpreter.
 #[cfg(unix)]
 fn stand_in(script: &str) -> (tempfile::TempDir, String) {

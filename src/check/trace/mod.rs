@@ -27,7 +27,7 @@ use crate::runtime::{DType, Tensor};
 /// The key of the document in the file's metadata.
 pub const KEY: &str = "coreai-audit.trace";
 /// What to do about a trace that lacks something.
-const AGAIN: &str = "record it again with `coreai-audit convert --trace`";
+pub(super) const AGAIN: &str = "record it again with `coreai-audit convert --trace`";
 /// Version of the document this crate reads.
 pub const SCHEMA_VERSION: u32 = 1;
 /// Most functions, runs, calls in a run, and entries in any list or map of the document.
