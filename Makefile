@@ -39,8 +39,8 @@ lint: $(STAMP)
 	cargo fmt --check
 	cargo clippy --no-default-features --all-targets -- -D warnings
 	PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --features embed --all-targets -- -D warnings
-	$(BIN)/ruff format --check python tests examples benches
-	$(BIN)/ruff check python tests examples benches
+	$(BIN)/ruff format --check python tests examples benches fuzz
+	$(BIN)/ruff check python tests examples benches fuzz
 	$(BIN)/mypy
 
 ## bench: the gate's own share of the time

@@ -26,18 +26,38 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from typing import Any
 
-ELEMENTS = (
-    "f32 f16 bf16 f64 si8 si16 si32 si64 ui8 ui16 ui32 ui64 i1 si4 ui4 f8E4M3FN f8E5M2 complex<f32>".split()
-)
+ELEMENTS = [
+    "f32",
+    "f16",
+    "bf16",
+    "f64",
+    "si8",
+    "si16",
+    "si32",
+    "si64",
+    "ui8",
+    "ui16",
+    "ui32",
+    "ui64",
+    "i1",
+    "si4",
+    "ui4",
+    "f8E4M3FN",
+    "f8E5M2",
+    "complex<f32>",
+]
 NAMES = ["x", "a b", 'q"uote', "back\\slash", "größe", "tab\t", "layers.0.k", "日本", "x'y", "state-1"]
 UNARY = ["exp", "tanh", "sqrt", "abs", "relu", "silu", "sigmoid"]
 BINARY = ["add", "sub", "mul", "maximum", "minimum"]
 
 
 def quote(text: str) -> str:
-    plain = lambda b: 32 <= b < 127 and b not in (34, 92)  # noqa: E731
-    return '"' + "".join(chr(b) if plain(b) else f"\\{b:02X}" for b in text.encode()) + '"'
+    def letter(b: int) -> str:
+        return chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}"
+
+    return '"' + "".join(letter(b) for b in text.encode()) + '"'
 
 
 class Program:
@@ -159,7 +179,8 @@ class Program:
                 )
                 branches = []
                 for _ in range(2):
-                    inner, seen = [], list(known)
+                    inner: list[str] = []
+                    seen = list(known)
                     self.ops(inner, seen, depth + 1)
                     inner.append(f"coreai.yield {rng.choice(seen)} : {t}")
                     branches.append("\n".join(inner))
@@ -168,7 +189,7 @@ class Program:
                 )
             else:
                 # A weight large enough for a resource, summed away.
-                weight, axis, total, shape = self.value(), self.value(), self.value(), self.value()
+                weight, axis, total = self.value(), self.value(), self.value()
                 count = 512
                 data = ", ".join(repr(round(rng.uniform(-1, 1), 4)) for _ in range(count))
                 body.append(f"{weight} = coreai.constant dense<[{data}]> : tensor<{count}xf32>")
@@ -197,8 +218,8 @@ class Program:
         return "module {\n" + "\n".join(out) + "\n}\n"
 
 
-def descriptor(asset) -> dict:
-    async def read() -> dict:
+def descriptor(asset: Any) -> dict[str, Any]:
+    async def read() -> dict[str, Any]:
         functions = {}
         async with asset.executable() as model:
             for name in model.function_names:
@@ -240,7 +261,7 @@ def compare(path: pathlib.Path, binary: str, stage: Callable[[str], object]) -> 
     theirs = op.get_asm(large_elements_limit=32, use_local_scope=True).rstrip()
     ours = subprocess.run([binary, "inspect", "--ir", str(path)], capture_output=True, text=True)
     if ours.returncode or ours.stdout.rstrip() != theirs:
-        for a, b in zip(ours.stdout.splitlines(), theirs.splitlines()):
+        for a, b in zip(ours.stdout.splitlines(), theirs.splitlines(), strict=False):
             if a != b:
                 return f"printed program:\n  ours   {a[:300]}\n  theirs {b[:300]}"
         return f"printed program: {ours.stderr or 'one ends early'}"
@@ -259,7 +280,7 @@ def compare(path: pathlib.Path, binary: str, stage: Callable[[str], object]) -> 
     stage("printed")
     try:
         described = descriptor(asset)
-    except Exception:  # noqa: BLE001 - the runtime cannot lower, for one, a state that is not used
+    except Exception:
         return None
     # The runtime lists private helpers, too.
     runtime = {name: ports for name, ports in described.items() if not name.startswith("helper_")}
@@ -302,7 +323,7 @@ class Counts:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             try:
                 told = check(lambda word: os.write(writer, f"{word} ".encode())) or ""
-            except Exception as error:  # noqa: BLE001 - told to the parent
+            except Exception as error:
                 told = f"refused: {error}"
             os.write(writer, told.encode()[:60_000])
             os._exit(0)

@@ -122,7 +122,10 @@ def names(rng: random.Random, exported: Any) -> dict[str, Any]:
     mutated = set(signature.user_inputs_to_mutate.values())
     free = rng.sample(NAMES, len(NAMES))
     free += [f"port_{i}" for i in range(20)]
-    take = lambda count: [free.pop(0) for _ in range(count)]  # noqa: E731
+
+    def take(count: int) -> list[str]:
+        return [free.pop(0) for _ in range(count)]
+
     return {
         "input_names": take(sum(name not in mutated for name in signature.user_inputs)),
         "output_names": take(len(signature.user_outputs)),

@@ -1,6 +1,7 @@
 """Every op, run twice: the vendor's interpreter, PyTorch and this runtime have to agree.
 
-    python fuzz/ops.py [--binary target/release/coreai-audit] [--seed 0] [--only PATTERN] [--keep DIR] [--list]
+    python fuzz/ops.py [--binary target/release/coreai-audit] [--seed 0] [--only PATTERN] [--keep DIR]
+        [--list]
 
 Needs torch, coreai-torch and coreai-core in the Python that runs it. The cases (`ops_torch.py` and
 `ops_ir.py`) are enumerated: modules for every operator the converter lowers, with all element types it
@@ -28,8 +29,9 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +51,7 @@ TOLERANCES = {
 
 # Sums of products, where the interpreter rounds every step and this runtime does not.
 SUMS = {**TOLERANCES, "float16": (4e-3, 4e-3), "bfloat16": (3e-2, 3e-2), "float32": (1e-4, 2e-5)}
-SUMMING = set("matmul linear einsum conv convt sdpa composite norms rnn compress".split())
+SUMMING = {"matmul", "linear", "einsum", "conv", "convt", "sdpa", "composite", "norms", "rnn", "compress"}
 
 
 @dataclass
@@ -76,10 +78,13 @@ def contract(binary: str, asset: pathlib.Path) -> dict[str, Any]:
     )
     if told.returncode:
         raise RuntimeError(f"contract: {told.stderr.strip()}")
-    return json.loads(told.stdout)["functions"][0]
+    described: dict[str, Any] = json.loads(told.stdout)["functions"][0]
+    return described
 
 
-async def interpret(asset: pathlib.Path, function: str, calls: list[dict[str, np.ndarray]], folder) -> None:
+async def interpret(
+    asset: pathlib.Path, function: str, calls: list[dict[str, np.ndarray]], folder: pathlib.Path
+) -> None:
     """Runs the calls on the vendor's interpreter; one file each."""
     from coreai.authoring import AIModelAsset
     from coreai.runtime import NDArray
@@ -97,7 +102,7 @@ async def interpret(asset: pathlib.Path, function: str, calls: list[dict[str, np
                 outputs = loaded(inputs={k: NDArray(v) for k, v in given.items()}, state=states)
                 if inspect.isawaitable(outputs):
                     outputs = await outputs
-            except Exception as error:  # noqa: BLE001 - a refusal is a result
+            except Exception as error:
                 (folder / f"theirs{n}.error").write_text(str(error))
                 continue
             found = {k: v.numpy() for k, v in outputs.items()}
@@ -120,7 +125,9 @@ def ours(binary: str, asset: pathlib.Path, calls: list[dict[str, np.ndarray]], f
         write(folder / "states.safetensors", states)
     for n in [0] if stateful else range(len(calls)):
         chosen = given if stateful else {k: v for k, v in given.items() if k.startswith(f"{n}/")}
-        write(folder / "in.safetensors", {k if stateful else k.split("/", 1)[1]: v for k, v in chosen.items()})
+        write(
+            folder / "in.safetensors", {k if stateful else k.split("/", 1)[1]: v for k, v in chosen.items()}
+        )
         command = [binary, "run", str(asset), "--inputs", str(folder / "in.safetensors")]
         command += ["--save", str(folder / f"ours{n}.safetensors"), "--format", "json"]
         command += ["--steps", str(len(calls) if stateful else 1)]
@@ -139,9 +146,10 @@ def prepare(case: Case, number: int, binary: str, root: pathlib.Path, tell: Call
     try:
         calls, reference = case.build(asset)
         described = contract(binary, asset)
-    except Exception as error:  # noqa: BLE001 - told to the parent
+    except Exception as error:
         (folder / "refused").write_text(
-            f"{type(error).__name__}: {str(error.__cause__ or error).strip()[:300]}\n{traceback.format_exc()[-1500:]}"
+            f"{type(error).__name__}: {str(error.__cause__ or error).strip()[:300]}\n"
+            f"{traceback.format_exc()[-1500:]}"
         )
         return
     names = [p["name"] for p in described["inputs"]]
@@ -152,8 +160,8 @@ def prepare(case: Case, number: int, binary: str, root: pathlib.Path, tell: Call
         if len(values) != len(names) + len(states):
             (folder / "refused").write_text(f"{len(values)} values for {states} {names}")
             return
-        call = {f"state:{k}": v for k, v in zip(states, values)}
-        call.update(zip(names, values[len(states) :]))
+        call = {f"state:{k}": v for k, v in zip(states, values, strict=False)}
+        call.update(zip(names, values[len(states) :], strict=True))
         named.append(call)
     outputs = [p["name"] for p in described["outputs"]]
     told = {"outputs": outputs, "states": states, "calls": len(calls), "stateful": bool(states)}
@@ -164,7 +172,7 @@ def prepare(case: Case, number: int, binary: str, root: pathlib.Path, tell: Call
     tell("i")
     try:
         asyncio.run(interpret(asset, described["name"], named, folder))
-    except Exception as error:  # noqa: BLE001 - the vendor cannot run it
+    except Exception as error:
         (folder / "unloadable").write_text(str(error)[:2000])
 
 
@@ -187,7 +195,7 @@ def differs(a: np.ndarray, b: np.ndarray, tolerance: Any, narrowed: bool, summin
         return f"type {a.dtype}, expected {b.dtype}"
     rtol, atol = tolerance or (SUMS if summing else TOLERANCES).get(a.dtype.name, (0.0, 0.0))
     x, y = wide(a).reshape(-1), wide(b).reshape(-1)
-    for i, (p, q) in enumerate(zip(x.tolist(), y.tolist())):
+    for i, (p, q) in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
         if p == q or (p != p and q != q):
             continue
         if not (abs(p - q) <= atol + rtol * abs(q)) or math.isinf(q):
@@ -257,6 +265,20 @@ def judge(case: Case, folder: pathlib.Path) -> tuple[str, str]:
     return verdict, case.tags.get("why", "")
 
 
+def work(cases: list[Case], numbers: range, binary: str, root: pathlib.Path, writer: int) -> None:
+    """Some cases; `i` is written before one is interpreted, `d` when it is done."""
+
+    def tell(word: str) -> None:
+        os.write(writer, word.encode())
+
+    for number in numbers:
+        try:
+            prepare(cases[number], number, binary, root, tell)
+        except BaseException:
+            (root / str(number) / "refused").write_text(traceback.format_exc()[-600:])
+        tell("d")
+
+
 def run(cases: list[Case], binary: str, root: pathlib.Path, batch: int, report: Callable[..., None]) -> None:
     """All cases, a batch to a process; where the process dies, the next one goes on behind the case."""
     at = 0
@@ -268,12 +290,7 @@ def run(cases: list[Case], binary: str, root: pathlib.Path, batch: int, report: 
             silence = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silence, 1)
             os.dup2(silence, 2)
-            for number in range(at, min(at + batch, len(cases))):
-                try:
-                    prepare(cases[number], number, binary, root, lambda w: os.write(writer, w.encode()) and None)
-                except BaseException:  # noqa: BLE001
-                    (root / str(number) / "refused").write_text(traceback.format_exc()[-600:])
-                os.write(writer, b"d")
+            work(cases, range(at, min(at + batch, len(cases))), binary, root, writer)
             os._exit(0)
         os.close(writer)
         done = 0
@@ -332,7 +349,8 @@ def main() -> int:
         total.update(count)
         print(f"{family}: " + ", ".join(f"{n} {v}" for v, n in count.most_common()))
     print(
-        f"{total['agrees']} cases agree, {total['torch alone']} with PyTorch alone, {total['differs']} differ; "
+        f"{total['agrees']} cases agree, {total['torch alone']} with PyTorch alone, "
+        f"{total['differs']} differ; "
         f"{total['nobody']} nobody runs; the converter or the writer refused {total['refused']}"
     )
     return 1 if total["differs"] else 0
