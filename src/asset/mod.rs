@@ -13,7 +13,7 @@ mod error;
 mod fingerprint;
 pub mod inspect;
 mod integrity;
-mod json;
+pub(crate) mod json;
 mod metadata;
 
 pub use bundle::{open, Bundle, Component, Found};

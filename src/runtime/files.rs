@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::tensor::count;
 use super::{DType, Tensor};
+use crate::asset::json::Unique;
 use crate::files::{map, write_atomically};
 
 /// Why a file of tensors cannot be read or written.
@@ -77,7 +78,7 @@ fn read_safetensors(bytes: &[u8], fits: &Fits<'_>) -> Result<Tensors, String> {
     // Of two entries of one name the library keeps the last.
     let (length, _) = SafeTensors::read_metadata(bytes).map_err(|e| e.to_string())?;
     let header = bytes.get(8..length + 8).ok_or("is no safetensors file")?;
-    let EachOnce = serde_json::from_slice(header).map_err(|e| e.to_string())?;
+    serde_json::from_slice::<Unique>(header).map_err(|e| e.to_string())?;
     let mut out = Tensors::new();
     let mut entries = all.tensors();
     entries.sort_by(|a, b| a.0.cmp(&b.0));
@@ -108,38 +109,6 @@ fn read_safetensors(bytes: &[u8], fits: &Fits<'_>) -> Result<Tensors, String> {
         out.insert(name.clone(), tensor.map_err(|e| wrong(e.to_string()))?);
     }
     Ok(out)
-}
-
-/// A JSON object in which each key occurs once.
-struct EachOnce;
-
-impl<'de> serde::Deserialize<'de> for EachOnce {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<EachOnce, D::Error> {
-        struct Keys;
-        impl<'de> serde::de::Visitor<'de> for Keys {
-            type Value = EachOnce;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: serde::de::MapAccess<'de>>(
-                self,
-                mut map: A,
-            ) -> Result<EachOnce, A::Error> {
-                let mut seen = std::collections::HashSet::new();
-                while let Some(key) = map.next_key::<String>()? {
-                    map.next_value::<serde::de::IgnoredAny>()?;
-                    if let Some(key) = seen.replace(key) {
-                        let what = format!("there are two entries called {key:?}");
-                        return Err(serde::de::Error::custom(what));
-                    }
-                }
-                Ok(EachOnce)
-            }
-        }
-        from.deserialize_map(Keys)
-    }
 }
 
 fn read_npz(file: impl Read + Seek, fits: &Fits<'_>) -> Result<Tensors, String> {
@@ -384,10 +353,7 @@ mod tests {
         let two = |a: &str, b: &str| format!("{{{},{}}}", entry(a, 0), entry(b, 4));
         assert_eq!(told(&two("a", "b"), 8), "2");
         let twice = told(&format!("{{{},{}}}", entry("a", 0), entry("a", 0)), 4);
-        assert!(
-            twice.starts_with(r#"there are two entries called "a""#),
-            "{twice}"
-        );
+        assert!(twice.starts_with(r#"the key "a" occurs twice"#), "{twice}");
         assert!(told(&two("a", "b"), 9).contains("not fully covered"));
         assert!(told("{", 0).contains("header"));
     }
