@@ -7,9 +7,9 @@ use super::constants::constant;
 use super::exec::Exec;
 use super::ops::{self, Combiner, Declared, Kernel, Val};
 use super::tensor::{count, OpResult, Tensor};
-use super::DType;
+use super::{rewrite, DType};
 use crate::ir::{
-    AttrDict, Block, Body, Graph, Module, Op, OpId, Region, SymbolPath, Type, ValueId,
+    Attr, AttrDict, Block, Body, Graph, Module, Op, OpId, Region, SymbolPath, Type, ValueId,
 };
 
 /// How deep stored definitions and regions may be nested.
@@ -146,15 +146,21 @@ impl<'m> Planner<'m> {
 
     /// Plans a graph.
     pub fn graph(&mut self, graph: &Graph) -> OpResult<Plan> {
-        let (body, origins) = super::rewrite::rewrite(&graph.body);
+        let (body, origins) = rewrite::rewrite(&graph.body);
         let mut plan = self.body(&body, 0)?;
         // Whoever reads of an op that failed knows the program as it was written.
-        plan.code.instrs.iter_mut().for_each(|instr| {
+        let original = |instr: &mut Instr| {
             if let Some(own) = origins.get(&OpId(instr.index)) {
                 instr.index = own.0;
                 instr.name = body.op(*own).name.clone();
             }
-        });
+        };
+        for instr in &mut plan.code.instrs {
+            original(instr);
+            if let Kind::Attempt(_, parts) = &mut instr.kind {
+                parts.code.instrs.iter_mut().for_each(original);
+            }
+        }
         Ok(plan)
     }
 
@@ -210,7 +216,7 @@ impl<'m> Planner<'m> {
             let what = |e: String| format!("{} (op {}): {e}", op.name, id.0);
             if op.is("coreai.constant") {
                 let dense = match op.attrs.get("value") {
-                    Some(crate::ir::Attr::Dense(d)) => d,
+                    Some(Attr::Dense(d)) => d,
                     _ => return Err(what("no value".into())),
                 };
                 if let Some(result) = op.results.first() {
@@ -288,7 +294,12 @@ impl<'m> Planner<'m> {
             }
             "coreaix.attention" => {
                 let definition = op.definition.as_ref().ok_or("no definition")?;
-                let plan = self.body(definition, depth + 1)?;
+                let mut plan = self.body(definition, depth + 1)?;
+                for instr in &mut plan.code.instrs {
+                    if let Some(Attr::Int { value, .. }) = instr.attrs.get(rewrite::NUMBER) {
+                        instr.index = u32::try_from(*value).unwrap_or(instr.index);
+                    }
+                }
                 Kind::Attempt(ops::attention, Box::new(plan))
             }
             _ => match (ops::find(&op.name), &op.definition) {

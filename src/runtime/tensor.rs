@@ -540,6 +540,18 @@ pub(crate) fn room<T>(count: usize) -> OpResult<Vec<T>> {
     Ok(values)
 }
 
+/// Brings a vector to so many values, whichever they are: an error and not the end of the process where there
+/// is no memory.
+pub(crate) fn sized(values: &mut Vec<f32>, count: usize) -> OpResult<()> {
+    if let Some(more) = count.checked_sub(values.len()) {
+        values
+            .try_reserve(more)
+            .map_err(|_| format!("no memory for {count} values"))?;
+    }
+    values.resize(count, 0f32);
+    Ok(())
+}
+
 /// Walks rows: `f(starts, length, steps)` for each position of all but the last dimension.
 pub(crate) fn rows<const N: usize>(
     dims: &[usize],

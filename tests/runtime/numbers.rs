@@ -373,3 +373,18 @@ fn behind_the_border_interpolation_still_weighs() {
     let border = 0.1 * (1.0 - weight) + 0.1 * weight;
     assert_eq!(out.values::<f32>().unwrap(), [border, 0.1, 5.0]);
 }
+
+#[test]
+fn blocks_without_a_dimension_are_one_for_all() {
+    let text = r#"module {
+  coreai.graph @main(%a: tensor<1x2x2xsi8> {coreai.name = "x"}) -> (tensor<1x2x2xf16> {coreai.name = "r"}) {
+    %scale = coreai.constant dense<0.5> : tensor<f16>
+    %zero = coreai.constant dense<1> : tensor<si8>
+    %offset = coreai.constant dense<3.0> : tensor<f16>
+    %r = "coreai.blockwise_shift_scale"(%a, %scale, %zero, %offset) : (tensor<1x2x2xsi8>, tensor<f16>, tensor<si8>, tensor<f16>) -> tensor<1x2x2xf16>
+    coreai.output %r : tensor<1x2x2xf16>
+  }
+}"#;
+    let found = eval(text, &[t(&[1, 2, 2], &[1i8, 2, -3, 127])]).unwrap();
+    assert_eq!(found[0].reals().unwrap(), [3.0, 3.5, 1.0, 66.0]);
+}

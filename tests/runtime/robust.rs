@@ -204,3 +204,70 @@ fn values_that_do_not_fit_the_function_are_named() {
         "no function decode in the asset; it has main"
     );
 }
+
+/// Attention of one query over keys and values that a shape spreads to so many heads.
+const SPREAD: &str = r#"module {
+  coreai.graph @main(%q: tensor<?x?x?x?xf32> {coreai.name = "x"}, %k: tensor<?x?x?x?xf32> {coreai.name = "y"}, %to: tensor<4xsi64> {coreai.name = "z"}) -> (tensor<?x?x?x?xf32> {coreai.name = "r"}) {
+    %swap = coreai.constant dense<[0, 1, 3, 2]> : tensor<4xui32>
+    %last = coreai.constant dense<-1> : tensor<si32>
+    %kb = "coreai.broadcast_to"(%k, %to) : (tensor<?x?x?x?xf32>, tensor<4xsi64>) -> tensor<?x?x?x?xf32>
+    %kt = "coreai.transpose"(%kb, %swap) : (tensor<?x?x?x?xf32>, tensor<4xui32>) -> tensor<?x?x?x?xf32>
+    %s = "coreai.decomposable.broadcasting_batch_matmul"(%q, %kt) : (tensor<?x?x?x?xf32>, tensor<?x?x?x?xf32>) -> tensor<?x?x?x?xf32>
+    %p = "coreai.softmax"(%s, %last) : (tensor<?x?x?x?xf32>, tensor<si32>) -> tensor<?x?x?x?xf32>
+    %r = "coreai.decomposable.broadcasting_batch_matmul"(%p, %kb) : (tensor<?x?x?x?xf32>, tensor<?x?x?x?xf32>) -> tensor<?x?x?x?xf32>
+    coreai.output %r : tensor<?x?x?x?xf32>
+  }
+}"#;
+
+#[test]
+fn products_of_more_matrices_than_can_be_listed_are_refused() {
+    let one = || t(&[1, 1, 1, 1], &[1f32]);
+    let run = |to: [i64; 4]| eval(SPREAD, &[one(), one(), t(&[4], &to)]);
+    assert_eq!(run([1, 3, 1, 1]).unwrap()[0].reals().unwrap(), [1.0; 3]);
+    // The ops are numbered as in the program.
+    for to in [[1, 700_000_000, 1, 1], [40_000, 40_000, 1, 1]] {
+        assert_eq!(
+            run(to).unwrap_err().to_string(),
+            format!(
+                "graph main: coreai.decomposable.broadcasting_batch_matmul (op 4): products of more than 67108864 \
+                 matrices, of shape [{}, {}]",
+                to[0], to[1]
+            )
+        );
+    }
+}
+
+#[test]
+fn heads_repeated_beyond_all_memory_are_refused() {
+    let text = r#"module {
+  coreai.graph @main(%q: tensor<1x?x?x3xf32> {coreai.name = "x"}, %k: tensor<1x2x?x3xf32> {coreai.name = "y"}) -> (tensor<1x?x?x?xf32> {coreai.name = "r"}) {
+    %swap = coreai.constant dense<[0, 1, 3, 2]> : tensor<4xui32>
+    %two = coreai.constant dense<2> : tensor<1xsi32>
+    %times = coreai.constant dense<[1, 1, 2000000000, 1, 1]> : tensor<5xui32>
+    %w = "coreai.expand_dims"(%k, %two) : (tensor<1x2x?x3xf32>, tensor<1xsi32>) -> tensor<1x2x1x?x3xf32>
+    %ti = "coreai.tile"(%w, %times) : (tensor<1x2x1x?x3xf32>, tensor<5xui32>) -> tensor<1x2x2000000000x?x3xf32>
+    %sh = coreai.constant dense<[1, 4000000000, 5, 3]> : tensor<4xsi64>
+    %re = "coreai.reshape"(%ti, %sh) : (tensor<1x2x2000000000x?x3xf32>, tensor<4xsi64>) -> tensor<1x4000000000x?x3xf32>
+    %kt = "coreai.transpose"(%re, %swap) : (tensor<1x4000000000x?x3xf32>, tensor<4xui32>) -> tensor<1x4000000000x3x?xf32>
+    %r = "coreai.batch_matmul"(%q, %kt) : (tensor<1x?x?x3xf32>, tensor<1x4000000000x3x?xf32>) -> tensor<1x?x?x?xf32>
+    coreai.output %r : tensor<1x?x?x?xf32>
+  }
+}"#;
+    let (q, k) = (t(&[1, 4, 1, 3], &[1f32; 12]), t(&[1, 2, 5, 3], &[1f32; 30]));
+    assert_eq!(
+        eval(text, &[q, k]).unwrap_err().to_string(),
+        "graph main: coreai.batch_matmul (op 8): products of more than 67108864 matrices, of shape [2, 2000000000]"
+    );
+}
+
+#[test]
+fn parts_of_an_attention_are_numbered_as_in_the_program() {
+    // Keys as wide as no query.
+    let (q, k) = (t(&[1, 1, 1, 3], &[1f32; 3]), t(&[1, 1, 2, 2], &[1f32; 4]));
+    let e = eval(SPREAD, &[q, k, t(&[4], &[1i64, 1, 2, 2])]).unwrap_err();
+    assert_eq!(
+        e.to_string(),
+        "graph main: coreai.decomposable.broadcasting_batch_matmul (op 4): a product of float32 [1, 1, 1, 3] and \
+         float32 [1, 1, 2, 2]"
+    );
+}

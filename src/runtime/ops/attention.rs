@@ -11,7 +11,7 @@ use super::dot::{Stored, SLICE};
 use super::grouped::lying;
 use super::matmul::{batches, product, threads, Matrix};
 use super::{broadcast_view, softmax};
-use crate::runtime::tensor::{room, Dims, OpResult, Tensor};
+use crate::runtime::tensor::{sized, Dims, OpResult, Tensor};
 use crate::runtime::DType;
 
 /// Rows whose scores are in memory together.
@@ -86,7 +86,7 @@ fn side<'a>(outer: &[usize], args: &'a [Tensor], keys: bool) -> OpResult<Option<
                 return Ok(None);
             }
             let steps = (view.strides()[n - 2], view.strides()[n - 1]);
-            (right, batches(&view), (dims[n - 2], dims[n - 1]), steps)
+            (right, batches(&view)?, (dims[n - 2], dims[n - 1]), steps)
         }
         _ => match lying(args)? {
             Some(found) if found.outer == outer => {
@@ -218,7 +218,7 @@ struct Step<'a> {
 impl Step<'_> {
     /// Writes the sums of all heads, in single precision.
     fn run<T: Stored>(&self, out: &mut [f32]) -> OpResult<()> {
-        let masks = self.mask.as_ref().map(batches);
+        let masks = self.mask.as_ref().map(batches).transpose()?;
         let each = |memory: &mut Memory, (i, out): (usize, &mut [f32])| {
             self.head::<T>(i, masks.as_deref(), memory, out)
         };
@@ -254,8 +254,8 @@ impl Step<'_> {
             false => (panel::<T>(&self.keys, i)?, panel::<T>(&self.values, i)?),
         };
         let Memory { scores, scratch } = memory;
-        grow(scores, ROWS.min(self.m).saturating_mul(t))?;
-        grow(scratch, t.max(d).max(n))?;
+        sized(scores, ROWS.min(self.m).saturating_mul(t))?;
+        sized(scratch, t.max(d).max(n))?;
         let queries = &self.queries[i * self.m * d..(i + 1) * self.m * d];
         let blocks = queries.chunks(ROWS * d).zip(out.chunks_mut(ROWS * n));
         for (block, (queries, out)) in blocks.enumerate() {
@@ -276,7 +276,7 @@ impl Step<'_> {
                 let (down, along) = (mask.strides()[rank - 2], mask.strides()[rank - 1]);
                 for (r, row) in scores.chunks_exact_mut(t).enumerate() {
                     let first = masks[i] as isize + (block * ROWS + r) as isize * down;
-                    grow(scratch, t)?;
+                    sized(scratch, t)?;
                     widen_row(memory, first, along, &mut scratch[..t]);
                     row.iter_mut().zip(&*scratch).for_each(|(s, m)| *s += m);
                 }
@@ -327,21 +327,10 @@ struct Memory {
     scratch: Vec<f32>,
 }
 
-/// Makes room for so many values.
-fn grow(values: &mut Vec<f32>, count: usize) -> OpResult<()> {
-    if let Some(more) = count.checked_sub(values.len()) {
-        values
-            .try_reserve(more)
-            .map_err(|_| format!("no memory for {count} values"))?;
-        values.resize(count, 0f32);
-    }
-    Ok(())
-}
-
 /// So many zeros: positions may be spread from one, so there may be more than there is memory for.
 fn zeros(count: usize) -> OpResult<Vec<f32>> {
-    let mut values = room(count)?;
-    values.resize(count, 0f32);
+    let mut values = Vec::new();
+    sized(&mut values, count)?;
     Ok(values)
 }
 

@@ -82,7 +82,11 @@ fn blockwise_shift_scale(call: &mut Call<'_>) -> OpResult<Tensor> {
     {
         return Err(format!("is not defined for {} to {to}", data.dtype()));
     }
-    let blocks: Dims = scale.dims().into();
+    let blocks: Dims = match scale.rank() {
+        // One for all.
+        0 => data.dims().iter().map(|_| 1).collect(),
+        _ => scale.dims().into(),
+    };
     let sizes = block_sizes(data.dims(), &blocks)?;
     let round: fn(f32) -> f32 = match to {
         DType::F16 => |v| f16::from_f32(v).to_f32(),

@@ -2,7 +2,7 @@
 //!
 //! Made by the rewriting of programs (`rewrite/grouped.rs`), which says what the operands are.
 
-use super::matmul::products;
+use super::matmul::{products, room_for_matrices};
 use super::{Call, Kernel};
 use crate::runtime::error::shape;
 use crate::runtime::tensor::{OpResult, Tensor};
@@ -60,7 +60,9 @@ pub(super) fn lying(args: &[Tensor]) -> OpResult<Option<Lying>> {
     let heads: Vec<usize> = if how.tiled {
         let times = usize::try_from(repeat.int()?).map_err(|_| "a negative count")?;
         let each = |h| std::iter::repeat_n(h, times);
-        (0..cache.dims()[1]).flat_map(each).collect()
+        let mut heads = room_for_matrices(&[cache.dims()[1], times])?;
+        heads.extend((0..cache.dims()[1]).flat_map(each));
+        heads
     } else {
         match picked(cache, repeat)? {
             Some(heads) => heads,
@@ -85,7 +87,7 @@ pub(super) fn lying(args: &[Tensor]) -> OpResult<Option<Lying>> {
     if cache.strides().iter().any(|s| *s < 0) {
         return Ok(None);
     }
-    let mut starts = Vec::with_capacity(outer[0] * outer[1]);
+    let mut starts = room_for_matrices(&outer)?;
     for b in 0..outer[0] {
         for h in &heads {
             let at = b * cache.strides()[0] as usize + h * cache.strides()[1] as usize;

@@ -11,7 +11,7 @@ use super::unary::{compute_type, narrow};
 use super::{broadcast_dims, broadcast_view, Call, Kernel};
 use crate::runtime::dtype::Class;
 use crate::runtime::error::shape;
-use crate::runtime::tensor::{rows, Dims, OpResult, Tensor};
+use crate::runtime::tensor::{count, room, rows, sized, Dims, OpResult, Tensor};
 use crate::runtime::DType;
 
 /// A matrix inside a slice: element `(i, j)` lies at `start + i * rows + j * cols`.
@@ -203,7 +203,7 @@ fn widening<H: Stored>(
             H::dots(a, rows, b.cols, part, panel);
             return Ok(());
         }
-        panel.resize(width * k, 0f32);
+        sized(panel, width * k)?;
         let (rows, cols) = if b.rows == 1 {
             for (j, row) in panel.chunks_exact_mut(k.max(1)).enumerate() {
                 let at = b.start + (first + j) * b.cols;
@@ -254,10 +254,24 @@ fn complex(
     }
 }
 
-/// Matrices per batch entry: where each starts in the memory of `t`.
-pub(super) fn batches(t: &Tensor) -> Vec<usize> {
+/// Most matrices of one product: where each starts is in memory.
+const MOST: usize = 1 << 26;
+
+/// Room for where so many matrices start, given by the extents that number them.
+pub(super) fn room_for_matrices(outer: &[usize]) -> OpResult<Vec<usize>> {
+    match count(outer) {
+        Some(n) if n <= MOST => room(n),
+        _ => Err(format!(
+            "products of more than {MOST} matrices, of shape {}",
+            shape(outer)
+        )),
+    }
+}
+
+/// Where each matrix starts in the memory of `t`.
+pub(super) fn batches(t: &Tensor) -> OpResult<Vec<usize>> {
     let outer = t.rank() - 2;
-    let mut starts = Vec::new();
+    let mut starts = room_for_matrices(&t.dims()[..outer])?;
     rows(
         &t.dims()[..outer],
         [&t.strides()[..outer]],
@@ -267,7 +281,7 @@ pub(super) fn batches(t: &Tensor) -> Vec<usize> {
             }
         },
     );
-    starts
+    Ok(starts)
 }
 
 /// `a · b` over the two last dimensions, all others equal.
@@ -300,7 +314,7 @@ pub(super) fn batch_matmul(a: &Tensor, b: &Tensor) -> OpResult<Tensor> {
         let negative = b.strides()[rank - 2..].iter().any(|s| *s < 0);
         let b = if negative { b.contiguous()? } else { b.clone() };
         let steps = (b.strides()[rank - 2], b.strides()[rank - 1]);
-        return products(a, &dims, &b, &batches(&b), (k, n), steps);
+        return products(a, &dims, &b, &batches(&b)?, (k, n), steps);
     }
     let size = (m, k, n);
     let tile = m * n;
@@ -332,7 +346,7 @@ pub(super) fn batch_matmul(a: &Tensor, b: &Tensor) -> OpResult<Tensor> {
     }
     let b = cast(b, DType::F32)?.contiguous()?;
     let steps = (n as isize, 1);
-    products(a, &dims, &b, &batches(&b), (k, n), steps)
+    products(a, &dims, &b, &batches(&b)?, (k, n), steps)
 }
 
 /// Products of integers, which wrap.

@@ -11,8 +11,11 @@ use super::dot::Stored;
 use super::matmul::{by_columns, product, Matrix, Scratch};
 use super::{nibbles, Call, Kernel};
 use crate::runtime::error::shape;
-use crate::runtime::tensor::{Dims, OpResult, Tensor};
+use crate::runtime::tensor::{sized, Dims, OpResult, Tensor};
 use crate::runtime::DType;
+
+/// Below this, sums of products with 8-bit integers stay finite.
+const MODERATE: f32 = 1e30;
 
 /// How the integers lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +58,10 @@ impl Packing {
 }
 
 /// A packed matrix of `rows × columns` whose rows are cut into blocks.
-struct Table<'a> {
+struct Table {
     packing: Packing,
-    bytes: &'a [u8],
+    /// Bytes of either sign, row after row.
+    data: Tensor,
     rows: usize,
     columns: usize,
     /// Blocks in a row.
@@ -70,9 +74,9 @@ struct Table<'a> {
     to: DType,
 }
 
-impl<'a> Table<'a> {
+impl Table {
     /// Operands 1 to 5 of a call.
-    fn of(call: &'a Call<'_>) -> OpResult<Table<'a>> {
+    fn of(call: &Call<'_>) -> OpResult<Table> {
         let data = call.arg(1)?;
         let packing = Packing::from_code(call.arg(2)?.int()?)?;
         let (scale, zero, offset) = (call.arg(3)?, call.arg(4)?, call.arg(5)?);
@@ -108,8 +112,8 @@ impl<'a> Table<'a> {
         };
         Ok(Table {
             packing,
-            // Bytes of either sign.
-            bytes: data.data::<u8>()?,
+            // Equal ones are stored once.
+            data: data.contiguous()?,
             rows,
             columns,
             blocks: scale.dims()[1],
@@ -120,9 +124,9 @@ impl<'a> Table<'a> {
         })
     }
 
-    fn row(&self, j: usize) -> &[u8] {
+    fn row(&self, j: usize) -> OpResult<&[u8]> {
         let stored = self.columns / self.packing.per_byte();
-        &self.bytes[j * stored..(j + 1) * stored]
+        Ok(&self.data.data::<u8>()?[j * stored..(j + 1) * stored])
     }
 
     /// The scales of a row in single precision.
@@ -155,7 +159,7 @@ impl<'a> Table<'a> {
         };
         self.scales_of(j, scales)?;
         let (zeros, offsets) = (self.part(&self.zeros, j)?, self.part(&self.offsets, j)?);
-        let row = self.row(j);
+        let row = self.row(j)?;
         let size = self.columns / self.blocks;
         for (b, out) in to.chunks_exact_mut(size.max(1)).enumerate() {
             let zero = zeros.map_or(0.0, |z| z[b]);
@@ -173,7 +177,7 @@ impl<'a> Table<'a> {
     fn dot(&self, j: usize, x: &[f32], sums: &[f32], scales: &mut [f32]) -> OpResult<f32> {
         self.scales_of(j, scales)?;
         let size = self.columns / self.blocks;
-        let row = self.row(j);
+        let row = self.row(j)?;
         let mut total = blocks_dot(self.packing, row, x, sums, size, scales)?;
         if let Some(zeros) = self.part(&self.zeros, j)? {
             let shift = zeros.iter().zip(&*scales).zip(sums);
@@ -380,25 +384,27 @@ fn packed_product(call: &mut Call<'_>) -> OpResult<Tensor> {
     let x = cast(x, DType::F32)?.contiguous()?;
     let x = x.data::<f32>()?;
     let size = k / table.blocks;
-    let sums: Vec<f32> = match m {
-        1 => x.chunks_exact(size).map(|b| b.iter().sum()).collect(),
-        _ => Vec::new(),
-    };
-    let ordered = match m {
-        1 => in_reading_order(table.packing, size, x),
-        _ => Vec::new(),
+    // Scales, zero points and offsets come to sums of products: values that are not finite, or whose sums
+    // might not be, need the weights themselves.
+    let by_blocks = m == 1 && x.iter().all(|v| v.abs() < MODERATE);
+    let (sums, ordered): (Vec<f32>, _) = match by_blocks {
+        true => (
+            x.chunks_exact(size).map(|b| b.iter().sum()).collect(),
+            in_reading_order(table.packing, size, x),
+        ),
+        false => Default::default(),
     };
     let block = |first: usize, scratch: &mut Scratch| -> OpResult<()> {
         let Scratch { part, panel } = scratch;
         let width = part.len() / m;
         let mut scales = vec![0f32; table.blocks];
-        if m == 1 {
+        if by_blocks {
             for (j, o) in part.iter_mut().enumerate() {
                 *o = table.dot(first + j, &ordered, &sums, &mut scales)?;
             }
             return Ok(());
         }
-        panel.resize(width * k, 0f32);
+        sized(panel, width * k)?;
         for (j, row) in panel.chunks_exact_mut(k).enumerate() {
             table.widen(first + j, &mut scales, row)?;
         }

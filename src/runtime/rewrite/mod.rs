@@ -25,6 +25,9 @@ const PASSES: &[&[Rule]] = &[
     &[attention::rule],
 ];
 
+/// The attribute of an op in an outlined body that has its number in the body it comes from.
+pub(super) const NUMBER: &str = "coreaix.number";
+
 /// For each op that was put in, the op of the program it stands for: messages name that one.
 pub(super) type Origins = HashMap<OpId, OpId>;
 
@@ -118,6 +121,9 @@ impl<'b> Editor<'b> {
         for id in self.entry.ops.iter().filter(|id| ops.contains(id)) {
             let mut op = self.body.op(*id).clone();
             op.operands = operands(&op, &own)?;
+            let value = i128::from(id.0);
+            let ty = Element::si(32);
+            op.attrs.insert(NUMBER.into(), Attr::Int { value, ty });
             let number = OpId(u32::try_from(body.ops.len()).ok()?);
             let results = std::mem::take(&mut op.results);
             for (index, was) in results.into_iter().enumerate() {

@@ -256,6 +256,43 @@ mod tests {
     }
 
     #[test]
+    fn a_table_of_equal_integers_is_read_though_it_is_stored_once() {
+        let wide = [[3.0, 3.0, 1.0, 1.0], [18.0, 18.0, 12.0, 12.0]];
+        let equal = |text: &str| program(&text.replace("DATA", "3"), "si8");
+        let module = equal(PRODUCT);
+        assert!(rewritten(&module).contains(&"coreaix.packed_product".into()));
+        let x = Tensor::from_values(
+            &[1, 2, 4],
+            &[1.0f32, 10.0, 100.0, 1000.0, 1.0, 0.0, 0.0, 0.0],
+        );
+        let expected = [1133.0, 13398.0, 3.0, 18.0];
+        assert_eq!(run(&module, &x.unwrap()), expected);
+        let x = Tensor::from_values(&[1, 1, 4], &[1.0f32, 10.0, 100.0, 1000.0]).unwrap();
+        assert_eq!(run(&module, &x), expected[..2]);
+        let at = Tensor::from_values(&[2, 1], &[1i32, 0]).unwrap();
+        assert_eq!(run(&equal(GATHER), &at), [wide[1], wide[0]].concat());
+    }
+
+    #[test]
+    fn one_row_of_infinite_and_of_huge_values_is_multiplied_as_one_of_several() {
+        for module in [program(PRODUCT, "si8"), stored(program(PRODUCT, "si4"))] {
+            for x in [
+                [f32::INFINITY, 1.0, 1.0, 1.0],
+                [1.0, 3e38, 1.0, 1.0],
+                [1.0, 1.0, -3e37, 2e37],
+            ] {
+                let one = run(&module, &Tensor::from_values(&[1, 1, 4], &x).unwrap());
+                let two = Tensor::from_values(&[1, 2, 4], &[x, x].concat()).unwrap();
+                assert_eq!(one, run(&module, &two)[..2], "{x:?}");
+                assert!(one.iter().all(|v| !v.is_nan()), "{x:?}: {one:?}");
+            }
+        }
+        let x = Tensor::from_values(&[1, 1, 4], &[f32::INFINITY, 1.0, 1.0, 1.0]).unwrap();
+        let infinite = [f32::INFINITY, f32::NEG_INFINITY];
+        assert_eq!(run(&program(PRODUCT, "si8"), &x), infinite);
+    }
+
+    #[test]
     fn a_row_outside_is_an_error_that_names_it() {
         let module = program(GATHER, "si8");
         let model = Model::from_module(Path::new("m"), &module).unwrap();
