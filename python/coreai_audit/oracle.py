@@ -5,8 +5,9 @@ Started as a script in a process of its own, because on some assets the interpre
     python oracle.py FOLDER
 
 ``FOLDER/job.json`` says what to run, ``FOLDER/job.safetensors`` holds the values. Each step writes
-``FOLDER/N.safetensors`` with its outputs and states and prints a line of JSON when that is done. Nothing of
-this package is imported: the interpreter's environment need not have it.
+``FOLDER/N.safetensors`` with its outputs and states and prints a line of JSON when that is done; the first
+line says that everything is there, or what is missing. Nothing of this package is imported: the
+interpreter's environment need not have it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError as error:
+    print(json.dumps({"missing": str(error), "package": "numpy"}), flush=True)
+    sys.exit(1)
 
 # How safetensors calls what numpy has; the rest goes by bit pattern.
 _DTYPES = {
@@ -108,10 +113,12 @@ async def run(folder: Path) -> None:
 def main(folder: Path) -> int:
     """Exit code 0 when every step ran; a refusal is a line of JSON, too."""
     try:
+        import coreai.authoring
         import coreai.runtime  # noqa: F401
     except ImportError as error:
-        print(json.dumps({"missing": str(error)}), flush=True)
+        print(json.dumps({"missing": str(error), "package": "coreai-core"}), flush=True)
         return 1
+    print(json.dumps({"ready": True}), flush=True)
     try:
         asyncio.run(run(folder))
     except Exception as error:

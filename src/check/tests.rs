@@ -609,3 +609,49 @@ fn where_trying_has_too_much_to_try_the_report_says_so() {
           the program has 402 values and 402 ops, the limits are 400 and 16384"]
     );
 }
+
+#[test]
+fn where_no_call_is_compared_no_output_is_said_to_agree() {
+    const TWICE: &str = "module {
+  coreai.graph @main(%x: tensor<1x2xf32> {coreai.name = \"x\"}) -> (tensor<1x2xf32> {coreai.name = \"y\"}) {
+    %y = \"coreai.add\"(%x, %x) : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<1x2xf32>
+    coreai.output %y : tensor<1x2xf32>
+  }
+}
+";
+    let lost = |width: usize| {
+        let mut traced = Traced::new("main");
+        traced.buffer("total", &[1], &[0.0]);
+        traced.argument("x");
+        for step in 1..3 {
+            traced.call(
+                call("main")
+                    .input("x", &[1, width], &vec![1.0; width])
+                    .output("", &[1, width], &vec![2.0; width])
+                    .buffer("total", &[1], &[step as f32]),
+            );
+        }
+        let report = checked(TWICE, &traced, &Options::default());
+        let ids: Vec<String> = report.findings.iter().map(|f| f.id.to_string()).collect();
+        let lost = report.findings.into_iter().find(|f| f.id == "write-lost");
+        let evidence = lost.unwrap().evidence;
+        (ids, report.runs[0].compared, evidence.last().cloned())
+    };
+    assert_eq!(
+        lost(2),
+        (
+            vec!["write-lost".into()],
+            2,
+            Some("outputs agree in every step: they cannot show it".into())
+        )
+    );
+    // A trace of another model.
+    assert_eq!(
+        lost(3),
+        (
+            vec!["run-failed".into(), "write-lost".into()],
+            0,
+            Some("no output was compared in this run".into())
+        )
+    );
+}

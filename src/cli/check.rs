@@ -56,11 +56,11 @@ pub struct Args {
     protocols: Vec<Selection>,
 
     /// Allowed absolute difference of floats
-    #[arg(long, value_name = "ATOL", value_parser = distance)]
+    #[arg(long, value_name = "ATOL", allow_hyphen_values = true, value_parser = distance)]
     atol: Option<f64>,
 
     /// Allowed difference of floats, relative to the largest magnitude of the tensor
-    #[arg(long, value_name = "RTOL", value_parser = distance)]
+    #[arg(long, value_name = "RTOL", allow_hyphen_values = true, value_parser = distance)]
     rtol: Option<f64>,
 
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub struct Args {
 
     /// Threads for large products
     #[arg(long, value_name = "N", default_value_t = 1, display_order = 101,
-        value_parser = clap::value_parser!(u16).range(1..=1024))]
+        value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
 }
 

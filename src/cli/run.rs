@@ -63,12 +63,13 @@ pub struct Args {
     vocabulary: u32,
 
     /// Seed of made-up values
-    #[arg(long, value_name = "SEED", default_value_t = 0, display_order = 100)]
+    #[arg(long, value_name = "SEED", default_value_t = 0, display_order = 100, allow_negative_numbers = true,
+        value_parser = seed)]
     seed: u64,
 
     /// Threads for large products
     #[arg(long, value_name = "N", default_value_t = 1, display_order = 101,
-        value_parser = clap::value_parser!(u16).range(1..=1024))]
+        value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
 
     /// Write every output (N/NAME) and the final states (state/NAME) to a .safetensors file
@@ -79,8 +80,16 @@ pub struct Args {
     format: FormatArg,
 }
 
+fn seed(word: &str) -> Result<u64, String> {
+    let range = || format!("expected a whole number from 0 to {}", u64::MAX);
+    word.parse().map_err(|_| range())
+}
+
 impl Args {
     pub(super) fn run(self, context: &mut Context<'_>) -> Result<Exit, Failure> {
+        if let Some(save) = &self.save {
+            named_rightly(save)?;
+        }
         let start = Instant::now();
         let model = Model::load(&self.asset)?.with_threads(usize::from(self.threads))?;
         if let Some(save) = &self.save {
@@ -111,7 +120,7 @@ impl Args {
             let start = Instant::now();
             last = function
                 .run(&inputs, &mut bound, &mut [])
-                .map_err(|error| self.with_hint(&function, &given, i, error))?;
+                .map_err(|error| self.with_hints(&function, &given, (i, step), error))?;
             times.push(start.elapsed().as_secs_f64() * 1e3);
             if self.save.is_some() {
                 saved.extend(last.iter().map(|(n, t)| (format!("{i}/{n}"), t.clone())));
@@ -148,23 +157,61 @@ impl Args {
         Ok(Exit::Good)
     }
 
-    /// The error; where an id that was made up may be too large, with what to do about it.
-    fn with_hint(&self, function: &Function, given: &Tensors, i: u32, error: RunError) -> Failure {
-        let made_up = |p: &Port| {
-            let of_step = format!("{i}/{}", p.name);
-            !given.contains_key(&p.name)
-                && !given.contains_key(&of_step)
-                && matches!(p.dtype.class(), Class::Int { .. })
+    /// The error and its step; where a value that was made up may be to blame, with what to do about it.
+    fn with_hints(
+        &self,
+        function: &Function,
+        given: &Tensors,
+        (i, step): (u32, Step),
+        error: RunError,
+    ) -> Failure {
+        let made_up = |positions: bool| {
+            function.inputs().iter().any(|p| {
+                matches!(p.dtype.class(), Class::Int { .. })
+                    && generate::is_position(&p.name) == positions
+                    && !given.contains_key(&p.name)
+                    && !given.contains_key(&format!("{i}/{}", p.name))
+            })
         };
-        let gathers = matches!(&error, RunError::Op { op, .. } if op.contains("gather"));
-        if gathers && function.inputs().iter().any(made_up) {
-            return format!(
-                "{error}; ids are made up below {}: give the number the model knows with --vocabulary",
-                self.vocabulary
-            )
-            .into();
+        let hint = match &error {
+            RunError::Op { what, .. } => outside_of(what).and_then(|(index, extent)| {
+                let of_step = step.past as u64..(step.past + step.length) as u64;
+                // The first position that is too large is the extent itself.
+                if made_up(true) && index == extent && of_step.contains(&index) {
+                    return Some(self.beyond(function, extent));
+                }
+                let id = made_up(false) && index < step.vocabulary;
+                id.then(|| {
+                    format!(
+                        "ids are made up below {}: give the number the model knows with --vocabulary",
+                        self.vocabulary
+                    )
+                })
+            }),
+            _ => None,
+        };
+        let place = match self.steps {
+            1 => String::new(),
+            _ => format!("step {i} (from 0): "),
+        };
+        match hint {
+            Some(hint) => format!("{place}{error}; {hint}").into(),
+            None if place.is_empty() => error.into(),
+            None => format!("{place}{error}").into(),
         }
-        error.into()
+    }
+
+    /// What to do where positions that were made up have left a dimension of this extent.
+    fn beyond(&self, function: &Function, extent: u64) -> String {
+        let free = |p: &Port| p.shape.contains(&None);
+        let larger = match function.states().iter().any(free) {
+            true if u64::from(self.capacity) == extent => ", or more rows with --capacity",
+            _ => "",
+        };
+        format!(
+            "positions are made up by counting and have reached {extent}, beyond the capacity: give fewer --steps or a \
+             shorter --prompt{larger}"
+        )
     }
 
     fn step(&self, past: usize, length: usize) -> Step {
@@ -203,11 +250,28 @@ impl Args {
             // A name with a slash is a port's own before it is a step's.
             let of_step = || {
                 let (step, name) = entry.split_once('/')?;
-                step.parse().ok().filter(|n: &u32| n.to_string() == step)?;
-                port(name)
+                let n = step.parse().ok().filter(|n: &u32| n.to_string() == step)?;
+                Some((n, port(name)?))
             };
-            let unknown = || format!("{} has no input of this name", text::name(function.name()));
-            let found = port(entry).or_else(of_step).ok_or_else(unknown)?;
+            let found = match (port(entry), of_step()) {
+                (Some(found), _) => found,
+                (None, Some((n, _))) if n >= self.steps => {
+                    return Err(format!(
+                        "there is no step {n}: --steps {} runs step{}; give --steps {} or more, or leave this entry out",
+                        self.steps,
+                        match self.steps {
+                            1 => " 0 alone".into(),
+                            steps => format!("s 0 to {}", steps - 1),
+                        },
+                        u64::from(n) + 1,
+                    ));
+                }
+                (None, Some((_, found))) => found,
+                (None, None) => {
+                    let name = text::name(function.name());
+                    return Err(format!("{name} has no input of this name"));
+                }
+            };
             files::fits_port(found, dtype, shape)
         };
         Ok(files::read(path, &fits)?)
@@ -268,6 +332,22 @@ impl Args {
             .map(|p| Ok((p.name.clone(), one(p, numbers)?)))
             .collect()
     }
+}
+
+/// The index and the extent of which an op says that they do not go together.
+fn outside_of(what: &str) -> Option<(u64, u64)> {
+    let (_, what) = what.split_once("index ")?;
+    let (index, extent) = what.split_once(" is outside a dimension of ")?;
+    Some((index.parse().ok()?, extent.parse().ok()?))
+}
+
+/// Refuses, before anything runs, a name under which what is written would not be read again.
+fn named_rightly(save: &Path) -> Result<(), Failure> {
+    if save.extension().is_some_and(|e| e == "safetensors") {
+        return Ok(());
+    }
+    let what = "safetensors are written here; give it a name that ends in .safetensors";
+    Err(format!("{}: {what}", save.display()).into())
 }
 
 /// Refuses to write into the asset that is run.

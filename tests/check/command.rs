@@ -157,5 +157,103 @@ fn an_environment_without_the_interpreter_is_exit_code_2() {
         &["--protocols", "none", "--oracle", "--python", &python],
     );
     assert_eq!(code, 2);
-    assert!(err.contains("has no coreai-core (No module named coreai); give --python an environment with coreai-core"), "{err}");
+    let told = format!(
+        "error: {python}: has no coreai-core (No module named coreai), which --oracle runs on; install it there \
+         (pip install coreai-core), or give --python an environment with coreai-core\n"
+    );
+    assert_eq!(err, told);
+    let missing = r#"{"missing": "No module named 'numpy'", "package": "numpy"}"#;
+    let (_dir, python) = stand_in(&format!(
+        "echo \"{}\"; exit 1",
+        missing.replace('"', "\\\"")
+    ));
+    let (code, out, err) = run(
+        "scalar_position_state",
+        &["--protocols", "none", "--oracle", "--python", &python],
+    );
+    assert_eq!((code, out.as_str()), (2, ""));
+    let told = format!(
+        "error: {python}: has no numpy (No module named 'numpy'), which --oracle runs on; install it there \
+         (pip install numpy), or give --python an environment with coreai-core\n"
+    );
+    assert_eq!(err, told);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_python_that_ends_before_the_interpreter_is_there_is_exit_code_2() {
+    let script = "echo 'SyntaxError: future feature annotations is not defined' >&2; exit 1";
+    let (_dir, python) = stand_in(script);
+    let (code, out, err) = run(
+        "scalar_position_state",
+        &["--protocols", "none", "--oracle", "--python", &python],
+    );
+    assert_eq!((code, out.as_str()), (2, ""));
+    let told = format!(
+        "error: {python}: ends with exit code 1 before the first step (SyntaxError: future feature annotations is \
+         not defined); give --python a Python with coreai-core (pip install coreai-core)\n"
+    );
+    assert_eq!(err, told);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interpreter_that_ends_once_it_is_there_is_a_finding() {
+    let (_dir, python) = stand_in("echo '{\"ready\": true}'; echo bye >&2; exit 3");
+    let (code, out, err) = run(
+        "scalar_position_state",
+        &["--protocols", "none", "--oracle", "--python", &python],
+    );
+    assert_eq!((code, err.as_str()), (0, ""));
+    let told = "warning[interpreter-refuses] main: the vendor's interpreter ends with exit code 3 at step 1\n    bye\n";
+    assert!(out.contains(told), "{out}");
+}
+
+#[test]
+fn a_trace_that_is_not_there_cannot_be_read() {
+    let folder = case("scalar_position_state");
+    let output = Command::cargo_bin("coreai-audit")
+        .unwrap()
+        .arg("check")
+        .arg(folder.join("model.aimodel"))
+        .args(["--reference", "no/such.trace"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        err.starts_with("error: no/such.trace: cannot be read"),
+        "{err}"
+    );
+    assert!(!err.contains("written"), "{err}");
+}
+
+#[test]
+fn numbers_out_of_their_range_are_told_with_the_range() {
+    for (option, value, told) in [
+        ("--atol", "-1", "expected a number that is not negative"),
+        ("--rtol", "-0.5", "expected a number that is not negative"),
+        ("--rtol", "-1e-3", "expected a number that is not negative"),
+        ("--threads", "257", "257 is not in 1..=256"),
+    ] {
+        let (code, out, err) = run("scalar_position_state", &[option, value]);
+        assert_eq!((code, out.as_str()), (2, ""));
+        let shown = format!("error: invalid value '{value}' for '{option} <");
+        assert!(err.starts_with(&shown), "{err}");
+        assert!(err.contains(told), "{err}");
+    }
+}
+
+#[test]
+fn protocols_for_which_no_time_is_left_are_not_begun() {
+    let (code, out, _) = run(
+        "scalar_position_state",
+        &["--budget", "0", "--protocols", "poison"],
+    );
+    assert_eq!(code, 0, "{out}");
+    assert!(
+        out.contains("not begun: the time for protocols is used up"),
+        "{out}"
+    );
+    assert!(!out.contains("not finished"), "{out}");
 }

@@ -151,8 +151,16 @@ fn what_cannot_run_is_told_on_standard_error() {
     // What would be written over, or under a name that says something else.
     for (save, told) in [
         (
+            format!("{DECODER}/own.safetensors"),
+            format!("error: {DECODER}/own.safetensors: lies inside the asset that is run\n"),
+        ),
+        (
             format!("{DECODER}/main.mlirb"),
-            format!("error: {DECODER}/main.mlirb: lies inside the asset that is run\n"),
+            format!("error: {DECODER}/main.mlirb: safetensors are written here; give it a name that ends in .safetensors\n"),
+        ),
+        (
+            "own.st".into(),
+            "error: own.st: safetensors are written here; give it a name that ends in .safetensors\n".into(),
         ),
         (
             "own.npz".into(),
@@ -166,6 +174,72 @@ fn what_cannot_run_is_told_on_standard_error() {
         let said = run(root.path(), &["--save", &save, DECODER]);
         assert_eq!((said.code, said.err), (2, told));
     }
+    let said = run(root.path(), &["--seed", "-1", DECODER]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.err.starts_with(
+            "error: invalid value '-1' for '--seed <SEED>': expected a whole number from 0 to 18446744073709551615\n"
+        ),
+        "{}",
+        said.err
+    );
+    let said = run(root.path(), &["--threads", "257", DECODER]);
+    assert!(
+        said.err
+            .starts_with("error: invalid value '257' for '--threads <N>': 257 is not in 1..=256\n"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn an_entry_of_a_step_that_does_not_run_is_refused() {
+    let root = unpacked("calls-qwen3-bf16.tar.zst");
+    let ids = Tensor::zeros(DType::I32, &[1, 1]).expect("zeros");
+    let path = root.path().join("ids.safetensors");
+    files::write(&path, &[("7/input_ids".into(), &ids)]).expect("written");
+    let args = ["--inputs", "ids.safetensors", DECODER];
+    for (steps, told) in [
+        ("1", "--steps 1 runs step 0 alone; give --steps 8 or more"),
+        ("2", "--steps 2 runs steps 0 to 1; give --steps 8 or more"),
+    ] {
+        let said = run(root.path(), &[&["--steps", steps], &args[..]].concat());
+        let told = format!(
+            "error: ids.safetensors: entry 7/input_ids: there is no step 7: {told}, or leave this entry out\n"
+        );
+        assert_eq!((said.code, said.err), (2, told));
+    }
+    let said = run(root.path(), &[&["--steps", "8"], &args[..]].concat());
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+}
+
+#[test]
+fn an_error_names_its_step_and_hints_at_made_up_values_alone() {
+    let root = unpacked("calls-qwen3-bf16.tar.zst");
+    let mut ids = Tensor::zeros(DType::I32, &[1, 1]).expect("zeros");
+    ids.bytes_mut()
+        .expect("its own")
+        .copy_from_slice(&300i32.to_le_bytes());
+    let path = root.path().join("ids.safetensors");
+    files::write(&path, &[("2/input_ids".into(), &ids)]).expect("written");
+    let args = ["--steps", "3", "--inputs", "ids.safetensors", DECODER];
+    let said = run(root.path(), &args);
+    assert_eq!(
+        (said.code, said.err.as_str()),
+        (
+            2,
+            "error: step 2 (from 0): graph main: coreai.gather_nd (op 49): index 300 is outside a dimension of 256\n"
+        )
+    );
+    files::write(&path, &[("input_ids".into(), &ids)]).expect("written");
+    let said = run(root.path(), &["--inputs", "ids.safetensors", DECODER]);
+    assert_eq!(
+        (said.code, said.err.as_str()),
+        (
+            2,
+            "error: graph main: coreai.gather_nd (op 49): index 300 is outside a dimension of 256\n"
+        )
+    );
     let said = run(
         root.path(),
         &["--vocabulary", "100000", "--prompt", "64", DECODER],

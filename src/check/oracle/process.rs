@@ -35,10 +35,22 @@ pub enum OracleError {
         source: std::io::Error,
     },
     /// No interpreter there.
-    #[error("{}: has no coreai-core ({what}); give --python an environment with coreai-core", python.display())]
+    #[error("{}: has no {package} ({what}), which --oracle runs on; install it there (pip install {package}), or give --python an environment with coreai-core", python.display())]
     Missing {
         /// The Python.
         python: PathBuf,
+        /// The package to install.
+        package: String,
+        /// What it said.
+        what: String,
+    },
+    /// It ended before the interpreter was there.
+    #[error("{}: ends with exit code {code} before the first step{}; give --python a Python with coreai-core (pip install coreai-core)", python.display(), said(what))]
+    Early {
+        /// The Python.
+        python: PathBuf,
+        /// Its exit code.
+        code: i32,
         /// What it said.
         what: String,
     },
@@ -51,6 +63,13 @@ pub enum OracleError {
     /// The job.
     #[error("the job for the interpreter")]
     Json(#[from] serde_json::Error),
+}
+
+fn said(what: &str) -> String {
+    if what.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", crate::text::line(what))
 }
 
 /// How the process ended.
@@ -88,6 +107,8 @@ struct Line {
     step: Option<usize>,
     error: Option<String>,
     missing: Option<String>,
+    package: Option<String>,
+    ready: Option<bool>,
 }
 
 /// Calls for the interpreter, and the folder in which they and the results lie.
@@ -200,6 +221,8 @@ impl Job {
             });
         }
         let mut refused = None;
+        // Whether it came as far as the interpreter; what ends before says nothing of the asset.
+        let mut begun = false;
         let mut since = Instant::now();
         loop {
             match lines.recv_timeout(Duration::from_millis(200)) {
@@ -212,10 +235,11 @@ impl Job {
                     if let Some(what) = line.missing {
                         return Err(OracleError::Missing {
                             python: python.into(),
+                            package: line.package.unwrap_or_else(|| "coreai-core".into()),
                             what,
                         });
                     }
-                    debug_assert!(line.step.is_some() || line.error.is_some());
+                    begun |= line.ready.is_some() || line.step.is_some() || line.error.is_some();
                     refused = line.error.or(refused);
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
@@ -229,7 +253,14 @@ impl Job {
         Ok(match (signal(status), refused, status.code()) {
             (Some(signal), ..) => Ended::Signal(signal),
             (None, Some(why), _) => Ended::Refused(why),
-            (None, None, Some(code)) if code != 0 => Ended::Exit(code),
+            (None, None, Some(code)) if code != 0 && begun => Ended::Exit(code),
+            (None, None, Some(code)) if code != 0 => {
+                return Err(OracleError::Early {
+                    python: python.into(),
+                    code,
+                    what: self.last_words(),
+                });
+            }
             _ => Ended::Done,
         })
     }

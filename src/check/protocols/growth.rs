@@ -204,7 +204,7 @@ impl Trial<'_, '_, '_> {
         let Some(function) = self.bench.function(call).filter(|_| !inputs.is_empty()) else {
             return self.bench.step(session, call);
         };
-        if std::time::Instant::now() > self.bench.deadline {
+        if self.bench.late() {
             return Err(Halt::Time);
         }
         let mut given = Vec::new();

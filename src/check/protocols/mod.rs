@@ -226,9 +226,14 @@ impl<'t> Bench<'_, 't> {
         Ok(self.pair.start(self.run)?)
     }
 
+    /// Whether the time is used up.
+    fn late(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
     /// Runs one call of the trace.
     fn step(&self, session: &mut Session, call: &Call) -> Result<Outputs, Halt> {
-        if Instant::now() > self.deadline {
+        if self.late() {
             return Err(Halt::Time);
         }
         let ran = self.pair.step(session, call)?;
@@ -297,11 +302,16 @@ pub fn run(
             continue;
         }
         told(*kind);
+        // What only reads the program needs no time.
+        let reached = match bench.late() {
+            true => "not begun",
+            false => "not finished",
+        };
         let found = match kind.run(bench) {
             Ok(found) => found,
             Err(Halt::Time) => Found::new(
                 Verdict::Unfinished,
-                "not finished: the time for protocols is used up",
+                format!("{reached}: the time for protocols is used up"),
             ),
             Err(Halt::Failed(CheckError::Run(e))) => Found::new(
                 Verdict::Unfinished,

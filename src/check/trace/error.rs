@@ -9,8 +9,16 @@ use crate::contract::ParseError;
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system says no.
-    #[error("{}: cannot be read or written", path.display())]
+    #[error("{}: cannot be read", path.display())]
     Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The operating system does not let it be written.
+    #[error("{}: cannot be written", path.display())]
+    Write {
         /// The file.
         path: PathBuf,
         /// Why.

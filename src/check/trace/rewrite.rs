@@ -15,7 +15,7 @@ impl Trace {
     /// The tensors are copied as they are; the file appears under its name when it is whole.
     ///
     /// # Errors
-    /// [`TraceError::Io`] when it cannot be written.
+    /// [`TraceError::Write`] when it cannot be written.
     pub fn write_with_contract(
         &self,
         contract: &Contract,
@@ -23,7 +23,7 @@ impl Trace {
         target: &Path,
     ) -> Result<(), TraceError> {
         let (header, data) = self.with_header(contract, hints)?;
-        let io = |source| TraceError::Io {
+        let io = |source| TraceError::Write {
             path: target.into(),
             source,
         };
