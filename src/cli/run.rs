@@ -120,7 +120,7 @@ impl Args {
             let start = Instant::now();
             last = function
                 .run(&inputs, &mut bound, &mut [])
-                .map_err(|error| self.with_hints(&function, &given, (i, step), error))?;
+                .map_err(|error| self.with_hints(&function, &given, (i, &inputs), error))?;
             times.push(start.elapsed().as_secs_f64() * 1e3);
             if self.save.is_some() {
                 saved.extend(last.iter().map(|(n, t)| (format!("{i}/{n}"), t.clone())));
@@ -162,26 +162,27 @@ impl Args {
         &self,
         function: &Function,
         given: &Tensors,
-        (i, step): (u32, Step),
+        (i, inputs): (u32, &[(&str, &Tensor)]),
         error: RunError,
     ) -> Failure {
-        let made_up = |positions: bool| {
-            function.inputs().iter().any(|p| {
+        // Whether a made-up input of this kind holds the number.
+        let made_up = |positions: bool, number: u64| {
+            let ports = function.inputs().iter().zip(inputs);
+            let mut ports = ports.filter(|(p, _)| {
                 matches!(p.dtype.class(), Class::Int { .. })
                     && generate::is_position(&p.name) == positions
                     && !given.contains_key(&p.name)
                     && !given.contains_key(&format!("{i}/{}", p.name))
-            })
+            });
+            ports.any(|(_, (_, t))| t.reals().is_some_and(|v| v.contains(&(number as f64))))
         };
         let hint = match &error {
             RunError::Op { what, .. } => outside_of(what).and_then(|(index, extent)| {
-                let of_step = step.past as u64..(step.past + step.length) as u64;
                 // The first position that is too large is the extent itself.
-                if made_up(true) && index == extent && of_step.contains(&index) {
+                if index == extent && made_up(true, index) {
                     return Some(self.beyond(function, extent));
                 }
-                let id = made_up(false) && index < step.vocabulary;
-                id.then(|| {
+                made_up(false, index).then(|| {
                     format!(
                         "ids are made up below {}: give the number the model knows with --vocabulary",
                         self.vocabulary

@@ -214,6 +214,32 @@ fn an_entry_of_a_step_that_does_not_run_is_refused() {
 }
 
 #[test]
+fn positions_that_were_made_up_beyond_the_cache_are_told() {
+    let root = unpacked("calls-writers.tar.zst");
+    let asset = "indexput_kv/model.aimodel";
+    let args = ["--vocabulary", "60", "--steps", "40"];
+    let outside = "graph main: coreai.scatter_nd (op 62): index 32 is outside a dimension of 32";
+    let said = run(root.path(), &[&args[..], &[asset]].concat());
+    let told = format!(
+        "error: step 32 (from 0): {outside}; positions are made up by counting and have reached 32, beyond the \
+         capacity: give fewer --steps or a shorter --prompt\n"
+    );
+    assert_eq!((said.code, said.err), (2, told));
+    // The same place, given.
+    let mut place = Tensor::zeros(DType::I32, &[1]).expect("zeros");
+    place
+        .bytes_mut()
+        .expect("its own")
+        .copy_from_slice(&32i32.to_le_bytes());
+    let path = root.path().join("place.safetensors");
+    files::write(&path, &[("32/cache_position".into(), &place)]).expect("written");
+    let given = ["--inputs", "place.safetensors", asset];
+    let said = run(root.path(), &[&args[..], &given].concat());
+    let told = format!("error: step 32 (from 0): {outside}\n");
+    assert_eq!((said.code, said.err), (2, told));
+}
+
+#[test]
 fn an_error_names_its_step_and_hints_at_made_up_values_alone() {
     let root = unpacked("calls-qwen3-bf16.tar.zst");
     let mut ids = Tensor::zeros(DType::I32, &[1, 1]).expect("zeros");
