@@ -194,6 +194,17 @@ fn a_python_that_ends_before_the_interpreter_is_there_is_exit_code_2() {
          not defined); give --python a Python with coreai-core (pip install coreai-core)\n"
     );
     assert_eq!(err, told);
+    // Another program, which is content.
+    let (_dir, python) = stand_in("exit 0");
+    let (code, _, err) = run(
+        "scalar_position_state",
+        &["--protocols", "none", "--oracle", "--python", &python],
+    );
+    let told = format!(
+        "error: {python}: ends with exit code 0 before the first step; give --python a Python with coreai-core (pip \
+         install coreai-core)\n"
+    );
+    assert_eq!((code, err), (2, told));
 }
 
 #[cfg(unix)]

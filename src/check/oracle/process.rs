@@ -254,7 +254,7 @@ impl Job {
             (Some(signal), ..) => Ended::Signal(signal),
             (None, Some(why), _) => Ended::Refused(why),
             (None, None, Some(code)) if code != 0 && begun => Ended::Exit(code),
-            (None, None, Some(code)) if code != 0 => {
+            (None, None, Some(code)) if !begun => {
                 return Err(OracleError::Early {
                     python: python.into(),
                     code,
