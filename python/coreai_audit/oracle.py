@@ -13,6 +13,7 @@ interpreter's environment need not have it.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import inspect
 import json
 import struct
@@ -23,7 +24,10 @@ from typing import Any
 try:
     import numpy as np
 except ImportError as error:
-    print(json.dumps({"missing": str(error), "package": "numpy"}), flush=True)
+    missing = {"missing": str(error), "package": "numpy"}
+    if importlib.util.find_spec("coreai") is None:  # which brings numpy along
+        missing = {"missing": "neither coreai nor numpy can be imported", "package": "coreai-core"}
+    print(json.dumps(missing), flush=True)
     sys.exit(1)
 
 # How safetensors calls what numpy has; the rest goes by bit pattern.
