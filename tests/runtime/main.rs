@@ -2,6 +2,7 @@
 
 #[path = "../reader/archive.rs"]
 mod archive;
+mod assets;
 mod cases;
 mod command;
 mod conformance;
