@@ -147,6 +147,7 @@ pub fn check_module(
         };
         if outcome.run.kind == Start::Registered {
             faults::lost_buffers(&evidence, &mut told)?;
+            faults::lost_in_training(&evidence, &mut told);
         }
         // What a run from zeros shows again is told once.
         faults::explain(&evidence, &mut told)?;

@@ -91,7 +91,8 @@ pub struct RandomOp {
 pub struct Lost {
     /// The entry point.
     pub function: String,
-    /// `buffer`, `parameter`, `tensor` or `python`.
+    /// `parameter`, `tensor` or `python`; `buffer` where it changes in the training mode of the recipe and
+    /// not in the evaluation mode that was exported and traced.
     pub kind: String,
     /// Its path in the module.
     pub name: String,

@@ -98,6 +98,13 @@ impl Traced {
         }
     }
 
+    /// A buffer that no call writes.
+    pub fn kept_buffer(&mut self, name: &str, shape: &[usize]) {
+        self.buffers.push(
+            json!({"name": name, "aliases": [], "dtype": "float32", "shape": shape, "written": false}),
+        );
+    }
+
     /// A written buffer and its registered value.
     pub fn buffer(&mut self, name: &str, shape: &[usize], start: &[f32]) {
         self.buffer_of(name, floats(shape, start));

@@ -611,6 +611,49 @@ fn where_trying_has_too_much_to_try_the_report_says_so() {
 }
 
 #[test]
+fn a_buffer_that_changes_in_training_alone_is_told_though_the_trace_does_not_show_it() {
+    const TWICE: &str = "module {
+  coreai.graph @main(%x: tensor<1x2xf32> {coreai.name = \"x\"}) -> (tensor<1x2xf32> {coreai.name = \"y\"}) {
+    %y = \"coreai.add\"(%x, %x) : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<1x2xf32>
+    coreai.output %y : tensor<1x2xf32>
+  }
+}
+";
+    let told = |kind: &str, name: &str, y: f32| {
+        let mut traced = Traced::new("main");
+        traced.kept_buffer("n.mean", &[1]);
+        traced.argument("x");
+        let x = call("main").input("x", &[1, 2], &[1.0; 2]);
+        traced.call(x.output("", &[1, 2], &[y; 2]));
+        let mut options = Options::default();
+        options.hints.lost.push(Lost {
+            function: "main".into(),
+            kind: kind.into(),
+            name: name.into(),
+        });
+        let report = checked(TWICE, &traced, &options);
+        let of = |f: &crate::report::Finding| (f.id.to_string(), f.message.clone());
+        report.findings.iter().map(of).collect::<Vec<_>>()
+    };
+    let lost =
+        "n.mean changes in PyTorch in the training mode the recipe hands the module over in, and the asset has \
+                0 states";
+    assert_eq!(
+        told("buffer", "n.mean", 2.0),
+        [("write-lost".into(), lost.into())]
+    );
+    // A name that the trace does not have, and what is no buffer, as before.
+    assert_eq!(told("buffer", "other", 2.0), []);
+    assert_eq!(told("tensor", "n.mean", 2.0), []);
+    // It is not why an output differs.
+    let both: Vec<String> = told("buffer", "n.mean", 3.0)
+        .into_iter()
+        .map(|f| f.0)
+        .collect();
+    assert_eq!(both, ["write-lost", "values-differ"]);
+}
+
+#[test]
 fn where_no_call_is_compared_no_output_is_said_to_agree() {
     const TWICE: &str = "module {
   coreai.graph @main(%x: tensor<1x2xf32> {coreai.name = \"x\"}) -> (tensor<1x2xf32> {coreai.name = \"y\"}) {

@@ -153,10 +153,15 @@ fn hints(functions: &[FunctionSignature], contract: &Contract) -> Hints {
                 what: r.what.clone(),
                 site: place(r.site.as_ref()),
             }));
-        // Which buffers are lost follows from the trace: a buffer that changes is a state as a rule.
+        // Which buffers are lost follows from the trace, which has the mode that was exported: those that
+        // change in training alone do not change there.
+        let unseen = function
+            .observed
+            .as_ref()
+            .is_some_and(|o| o.mode == "train" && !function.training);
         let changed = function.observed.iter().flat_map(|o| &o.changed);
-        let others =
-            changed.filter(|c| c.kind != "buffer" && !is_state(function, contract, &c.name));
+        let others = changed
+            .filter(|c| (c.kind != "buffer" || unseen) && !is_state(function, contract, &c.name));
         hints.lost.extend(others.map(|c| Lost {
             function: name(),
             kind: match c.kind.as_str() {

@@ -42,6 +42,7 @@ def check(tmp_path: Path, name: str, *args: str) -> tuple[int, dict[str, Any]]:
         ("scalar_position_state", 0, "runtime-index-write"),
         ("uint8_counter_saturates", 1, "narrow-integer-saturates"),
         ("mean_over_rows_not_yet_written", 0, "reads-unwritten-rows"),
+        ("instance_norm_statistics_lost", 1, "write-lost"),
     ],
 )
 def test_a_converted_model_is_checked(tmp_path: Path, name: str, code: int, found: str) -> None:

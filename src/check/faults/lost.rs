@@ -56,6 +56,47 @@ pub fn lost_buffers(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), 
     Ok(())
 }
 
+/// Buffers that change in the training mode a recipe hands its module over in. The trace has the mode that
+/// was exported, in which they stay what they are: they are no reason for anything that differs.
+pub fn lost_in_training(evidence: &Evidence<'_, '_>, told: &mut Told) {
+    for function in &evidence.pair.functions {
+        let hinted = |buffer: &&Buffer| {
+            let mut lost = evidence.pair.options.hints.lost.iter();
+            lost.any(|l| {
+                l.kind == "buffer"
+                    && l.function == function.name
+                    && buffer.names().any(|n| n == l.name)
+            })
+        };
+        let buffers = function.traced.buffers.iter().filter(hinted);
+        let lost: Vec<&Buffer> = buffers
+            .filter(|b| !b.written && !function.states.iter().any(|s| is(s, b)))
+            .collect();
+        let Some(first) = lost.first() else { continue };
+        let names: Vec<_> = lost.iter().map(|b| name(&b.name).into_owned()).collect();
+        let states = count(function.states.len(), "state");
+        let verb = if lost.len() == 1 { "changes" } else { "change" };
+        told.findings.push(
+            error(
+                "write-lost",
+                format!(
+                    "{} {verb} in PyTorch in the training mode the recipe hands the module over in, and the asset has \
+                     {states}",
+                    list(&names)
+                ),
+            )
+            .in_function(&function.name)
+            .about(&first.name)
+            .with_evidence(
+                "it was exported and traced in evaluation mode, in which nothing is written: outputs cannot show it",
+            )
+            .with_fix(
+                "call .eval() in the recipe if it need not change; else write the buffer in place in forward",
+            ),
+        );
+    }
+}
+
 /// Whether a state is this buffer.
 fn is(state: &Bound, buffer: &Buffer) -> bool {
     let source = state.source.as_ref();
@@ -276,7 +317,8 @@ pub(super) fn hints<'e>(
         })
     };
     let lost = evidence.pair.options.hints.lost.iter();
-    lost.filter(|l| l.function == function.name && !is_state(&l.name))
+    // Buffers are those that change in another mode than the one that runs.
+    lost.filter(|l| l.function == function.name && l.kind != "buffer" && !is_state(&l.name))
         .map(|l| (l.kind.as_str(), l.name.clone()))
         .collect()
 }

@@ -17,7 +17,7 @@ mod trial;
 mod truncated;
 
 pub use initial::{describe, initial_values};
-pub use lost::lost_buffers;
+pub use lost::{lost_buffers, lost_in_training};
 pub use swapped::misnamed;
 
 use std::collections::HashSet;
