@@ -68,7 +68,7 @@ class Model:
 
     @classmethod
     def load(cls, path: str | bytes | os.PathLike[str] | os.PathLike[bytes], *, threads: int = 1) -> Model:
-        """Read the asset in the directory ``path``; large products run on ``threads`` threads.
+        """Read the asset in the directory ``path``; large products run on ``threads`` threads, at most 256.
 
         Raises :class:`~coreai_audit.AuditError` when it cannot be read or uses ops that this runtime
         does not have.

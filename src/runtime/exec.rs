@@ -210,12 +210,7 @@ impl<'m> Exec<'m> {
                 for operand in &instr.operands {
                     args.push(tensor(fetch(*operand, env, constants)?)?);
                 }
-                let mut call = Call {
-                    args,
-                    attrs: &instr.attrs,
-                    results: &instr.declared,
-                };
-                let out = kernel(&mut call)?;
+                let out = kernel(&mut called(instr, args))?;
                 if let Some(Some(declared)) = instr.declared.first() {
                     fits(&out, declared).map_err(|e| format!("the result {e}"))?;
                 }
@@ -273,11 +268,7 @@ impl<'m> Exec<'m> {
                 for value in values {
                     args.push(tensor(value)?);
                 }
-                let mut call = Call {
-                    args,
-                    attrs: &instr.attrs,
-                    results: &instr.declared,
-                };
+                let mut call = called(instr, args);
                 match kernel {
                     Kernel::One(f) => vec![Val::Tensor(f(&mut call)?)],
                     Kernel::Many(f) => f(&mut call)?.into_iter().map(Val::Tensor).collect(),
@@ -443,6 +434,15 @@ impl<'m> Exec<'m> {
             out.data_mut::<i64>()?[i] = at;
         }
         Ok(vec![Val::Tensor(cast(&out, first.dtype())?)])
+    }
+}
+
+/// What a kernel gets.
+fn called(instr: &Instr, args: SmallVec<[Tensor; 4]>) -> Call<'_> {
+    Call {
+        args,
+        attrs: &instr.attrs,
+        results: &instr.declared,
     }
 }
 

@@ -182,7 +182,7 @@ impl Model {
         })
     }
 
-    /// The same model, whose large products run on so many threads; on one without this.
+    /// The same model, whose large products run on so many threads, at most 256; on one without this.
     ///
     /// # Errors
     /// When the threads cannot be started.
