@@ -206,11 +206,11 @@ impl<'m> Exec<'m> {
         match (&instr.kind, instr.results.as_slice()) {
             // Most instructions: tensors in, one out, moved as seldom as can be.
             (Kind::Kernel(Kernel::One(kernel)), [result]) => {
-                let mut args = SmallVec::new();
+                let mut call = called(instr);
                 for operand in &instr.operands {
-                    args.push(tensor(fetch(*operand, env, constants)?)?);
+                    call.args.push(fetch_tensor(*operand, env, constants)?);
                 }
-                let out = kernel(&mut called(instr, args))?;
+                let out = kernel(&mut call)?;
                 if let Some(Some(declared)) = instr.declared.first() {
                     fits(&out, declared).map_err(|e| format!("the result {e}"))?;
                 }
@@ -264,11 +264,10 @@ impl<'m> Exec<'m> {
         Ok(match &instr.kind {
             Kind::Kernel(Kernel::Values(f)) => vec![f(&values, &instr.declared)?],
             Kind::Kernel(kernel) => {
-                let mut args = SmallVec::with_capacity(values.len());
+                let mut call = called(instr);
                 for value in values {
-                    args.push(tensor(value)?);
+                    call.args.push(tensor(value)?);
                 }
-                let mut call = called(instr, args);
                 match kernel {
                     Kernel::One(f) => vec![Val::Tensor(f(&mut call)?)],
                     Kernel::Many(f) => f(&mut call)?.into_iter().map(Val::Tensor).collect(),
@@ -437,10 +436,10 @@ impl<'m> Exec<'m> {
     }
 }
 
-/// What a kernel gets.
-fn called(instr: &Instr, args: SmallVec<[Tensor; 4]>) -> Call<'_> {
+/// What a kernel gets, without arguments yet: they are put where they stay, as moving them costs.
+fn called(instr: &Instr) -> Call<'_> {
     Call {
-        args,
+        args: SmallVec::new(),
         attrs: &instr.attrs,
         results: &instr.declared,
     }
@@ -456,6 +455,21 @@ fn fetch(operand: Operand, env: &mut Env, constants: &[Option<Val>]) -> OpResult
     value.ok_or_else(|| "uses a value that was not computed".into())
 }
 
+/// [`fetch`] where only a tensor will do, moved once.
+#[inline]
+fn fetch_tensor(operand: Operand, env: &mut Env, constants: &[Option<Val>]) -> OpResult<Tensor> {
+    let slot = operand.slot as usize;
+    if operand.last {
+        if let Some(value) = env[slot].take() {
+            return tensor(value);
+        }
+    } else if let Some(Val::Tensor(t)) = env[slot].as_ref().or(constants[slot].as_ref()) {
+        return Ok(t.clone());
+    }
+    fetch(operand, env, constants).and_then(tensor)
+}
+
+#[inline]
 fn tensor(value: Val) -> OpResult<Tensor> {
     match value {
         Val::Tensor(t) => Ok(t),

@@ -12,10 +12,11 @@ use super::buffer::{Buffer, Foreign, Shared};
 use super::error::shape as show;
 use super::DType;
 
-/// Extents.
-pub(crate) type Dims = SmallVec<[usize; 6]>;
+/// Extents. As many as most values have are kept in place, and no more: every value is moved several times,
+/// which is cheap up to 128 bytes.
+pub(crate) type Dims = SmallVec<[usize; 5]>;
 /// Distance between neighbours along each dimension, in elements.
-pub(crate) type Strides = SmallVec<[isize; 6]>;
+pub(crate) type Strides = SmallVec<[isize; 5]>;
 
 /// What a kernel says when it cannot go on; the executor adds the op and the graph.
 pub(crate) type OpResult<T> = Result<T, String>;

@@ -66,6 +66,9 @@ pub(super) enum Val {
     Token,
 }
 
+// What is larger is moved by a call.
+const _: () = assert!(size_of::<Option<Val>>() <= 128);
+
 /// What a kernel gets. Arguments are owned: one nobody else holds may be written in place.
 pub(super) struct Call<'a> {
     pub args: SmallVec<[Tensor; 4]>,

@@ -5,8 +5,8 @@ use std::arch::x86_64::{
     _mm256_blendv_epi8, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_castsi256_si128,
     _mm256_cmp_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_cvtps_ph,
     _mm256_extracti128_si256, _mm256_fmadd_ps, _mm256_or_ps, _mm256_set1_epi32, _mm256_set1_ps,
-    _mm256_setzero_ps, _mm256_slli_epi32, _mm256_srli_epi32, _mm_packus_epi32, _CMP_UNORD_Q,
-    _MM_FROUND_TO_NEAREST_INT,
+    _mm256_setzero_ps, _mm256_slli_epi32, _mm256_srli_epi32, _mm_packus_epi32, _mm_prefetch,
+    _CMP_UNORD_Q, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_NTA,
 };
 
 /// Whether the processor has what the functions here are compiled for.
@@ -53,6 +53,18 @@ fn round_bf16(values: __m256) -> __m128i {
 #[target_feature(enable = "avx2,fma,f16c")]
 fn wide(values: &[f32]) -> __m256 {
     bytemuck::pod_read_unaligned(bytemuck::cast_slice(&values[..8]))
+}
+
+/// How far in front of what is multiplied memory is asked for, in bytes.
+const AHEAD: usize = 128;
+
+/// Asks for the memory a little behind these values. The processor asks too, but keeps what came in the outer
+/// caches, where weights, which are read once in a step, take the place of the keys and values of the next.
+#[inline]
+fn ask_behind<T>(values: &[T]) {
+    let place = values.as_ptr().cast::<i8>().wrapping_add(AHEAD);
+    // SAFETY: it is a hint, which reads nothing and does nothing where no memory is.
+    unsafe { _mm_prefetch::<_MM_HINT_NTA>(place) };
 }
 
 /// The sum of all, in as few steps after each other as there can be.
@@ -120,6 +132,8 @@ macro_rules! half {
                 let rest = xs.remainder().iter().zip(ys.remainder());
                 let rest: f32 = rest.map(|(x, y)| x * y.to_f32()).sum();
                 for (x, y) in xs.zip(ys) {
+                    // One line of the cache.
+                    ask_behind(y);
                     for (i, sum) in sums.iter_mut().enumerate() {
                         *sum = _mm256_fmadd_ps(wide(&x[8 * i..]), narrow(&y[8 * i..]), *sum);
                     }
