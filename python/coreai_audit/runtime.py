@@ -68,14 +68,14 @@ class Model:
 
     @classmethod
     def load(cls, path: str | bytes | os.PathLike[str] | os.PathLike[bytes], *, threads: int = 1) -> Model:
-        """Read the asset in the directory ``path``; large products run on ``threads`` threads, at most 256.
+        """Read the asset in the directory ``path``; large products run on ``threads`` threads, 1 to 256.
 
         Raises :class:`~coreai_audit.AuditError` when it cannot be read or uses ops that this runtime
         does not have.
         """
-        if threads < 1:
-            raise ValueError(f"threads must be at least 1, got {threads}")
-        return cls(_core.Model(os.fsdecode(path), min(threads, 256)), os.fsdecode(path))
+        if not 1 <= threads <= 256:
+            raise ValueError(f"threads must be in 1..=256, got {threads}")
+        return cls(_core.Model(os.fsdecode(path), threads), os.fsdecode(path))
 
     @property
     def function_names(self) -> tuple[str, ...]:

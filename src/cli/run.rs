@@ -45,9 +45,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     states: Option<PathBuf>,
 
-    /// How many steps to run
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    steps: u32,
+    /// How many steps to run; as many as the --inputs have, or 1, without
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    steps: Option<u32>,
 
     /// Tokens of the first step, where the extent is free; every other step has one
     #[arg(long, value_name = "TOKENS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -98,18 +98,15 @@ impl Args {
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let function = self.function(&model)?;
         let given = self.given(&function)?;
+        let steps = self.steps.unwrap_or_else(|| steps_of(&given, &function));
         let mut states = self.states(&function)?;
         let mut numbers = Numbers::seeded(self.seed);
         let mut saved: Vec<(String, Tensor)> = Vec::new();
         let mut times = Vec::new();
         let mut last = Vec::new();
         let mut past = 0;
-        let mut progress = Steps::new(
-            u64::from(self.steps),
-            "steps",
-            std::io::stderr().is_terminal(),
-        );
-        for i in 0..self.steps {
+        let mut progress = Steps::new(u64::from(steps), "steps", std::io::stderr().is_terminal());
+        for i in 0..steps {
             let length = if i == 0 { self.prompt as usize } else { 1 };
             let step = self.step(past, length);
             let inputs = self.inputs(&function, &given, i, step, &mut numbers)?;
@@ -120,7 +117,14 @@ impl Args {
             let start = Instant::now();
             last = function
                 .run(&inputs, &mut bound, &mut [])
-                .map_err(|error| self.with_hints(&function, &given, (i, &inputs), error))?;
+                .map_err(|error| {
+                    match (self.hint(&function, &given, (i, &inputs), &error), steps) {
+                        (None, 1) => error.into(),
+                        (Some(hint), 1) => Failure::from(format!("{error}; {hint}")),
+                        (None, _) => format!("step {i} (from 0): {error}").into(),
+                        (Some(hint), _) => format!("step {i} (from 0): {error}; {hint}").into(),
+                    }
+                })?;
             times.push(start.elapsed().as_secs_f64() * 1e3);
             if self.save.is_some() {
                 saved.extend(last.iter().map(|(n, t)| (format!("{i}/{n}"), t.clone())));
@@ -157,14 +161,14 @@ impl Args {
         Ok(Exit::Good)
     }
 
-    /// The error and its step; where a value that was made up may be to blame, with what to do about it.
-    fn with_hints(
+    /// What to do about an error for which a value that was made up may be to blame.
+    fn hint(
         &self,
         function: &Function,
         given: &Tensors,
         (i, inputs): (u32, &[(&str, &Tensor)]),
-        error: RunError,
-    ) -> Failure {
+        error: &RunError,
+    ) -> Option<String> {
         // Whether a made-up input of this kind holds the number.
         let made_up = |positions: bool, number: u64| {
             let ports = function.inputs().iter().zip(inputs);
@@ -176,30 +180,20 @@ impl Args {
             });
             ports.any(|(_, (_, t))| t.reals().is_some_and(|v| v.contains(&(number as f64))))
         };
-        let hint = match &error {
-            RunError::Op { what, .. } => outside_of(what).and_then(|(index, extent)| {
-                // The first position that is too large is the extent itself.
-                if index == extent && made_up(true, index) {
-                    return Some(self.beyond(function, extent));
-                }
-                made_up(false, index).then(|| {
-                    format!(
-                        "ids are made up below {}: give the number the model knows with --vocabulary",
-                        self.vocabulary
-                    )
-                })
-            }),
-            _ => None,
+        let RunError::Op { what, .. } = error else {
+            return None;
         };
-        let place = match self.steps {
-            1 => String::new(),
-            _ => format!("step {i} (from 0): "),
-        };
-        match hint {
-            Some(hint) => format!("{place}{error}; {hint}").into(),
-            None if place.is_empty() => error.into(),
-            None => format!("{place}{error}").into(),
+        let (index, extent) = outside_of(what)?;
+        // The first position that is too large is the extent itself.
+        if index == extent && made_up(true, index) {
+            return Some(self.beyond(function, extent));
         }
+        made_up(false, index).then(|| {
+            format!(
+                "ids are made up below {}: give the number the model knows with --vocabulary",
+                self.vocabulary
+            )
+        })
     }
 
     /// What to do where positions that were made up have left a dimension of this extent.
@@ -246,33 +240,20 @@ impl Args {
         let Some(path) = &self.inputs else {
             return Ok(Tensors::new());
         };
-        let port = |name: &str| function.inputs().iter().find(|p| p.name == name);
         let fits = |entry: &str, dtype: DType, shape: &[usize]| {
-            // A name with a slash is a port's own before it is a step's.
-            let of_step = || {
-                let (step, name) = entry.split_once('/')?;
-                let n = step.parse().ok().filter(|n: &u32| n.to_string() == step)?;
-                Some((n, port(name)?))
-            };
-            let found = match (port(entry), of_step()) {
-                (Some(found), _) => found,
-                (None, Some((n, _))) if n >= self.steps => {
-                    return Err(format!(
-                        "there is no step {n}: --steps {} runs step{}; give --steps {} or more, or leave this entry out",
-                        self.steps,
-                        match self.steps {
-                            1 => " 0 alone".into(),
-                            steps => format!("s 0 to {}", steps - 1),
-                        },
-                        u64::from(n) + 1,
-                    ));
-                }
-                (None, Some((_, found))) => found,
-                (None, None) => {
-                    let name = text::name(function.name());
-                    return Err(format!("{name} has no input of this name"));
-                }
-            };
+            let (step, found) = entry_of(function, entry).ok_or_else(|| {
+                format!("{} has no input of this name", text::name(function.name()))
+            })?;
+            if let Some((n, steps)) = step.zip(self.steps).filter(|(n, steps)| n >= steps) {
+                let run = match steps {
+                    1 => " 0 alone".into(),
+                    _ => format!("s 0 to {}", steps - 1),
+                };
+                return Err(format!(
+                    "there is no step {n}: --steps {steps} runs step{run}; give --steps {} or more, or leave this entry out",
+                    u64::from(n) + 1,
+                ));
+            }
             files::fits_port(found, dtype, shape)
         };
         Ok(files::read(path, &fits)?)
@@ -333,6 +314,26 @@ impl Args {
             .map(|p| Ok((p.name.clone(), one(p, numbers)?)))
             .collect()
     }
+}
+
+/// The port an entry of a file of inputs is for, and the step, where it is for one alone. A name with a slash
+/// is a port's own before it is a step's.
+fn entry_of<'f>(function: &'f Function, entry: &str) -> Option<(Option<u32>, &'f Port)> {
+    let port = |name: &str| function.inputs().iter().find(|p| p.name == name);
+    if let Some(found) = port(entry) {
+        return Some((None, found));
+    }
+    let (step, name) = entry.split_once('/')?;
+    let n = step.parse().ok().filter(|n: &u32| n.to_string() == step)?;
+    Some((Some(n), port(name)?))
+}
+
+/// How many steps the inputs of a file are for.
+fn steps_of(given: &Tensors, function: &Function) -> u32 {
+    let steps = given
+        .keys()
+        .filter_map(|entry| entry_of(function, entry)?.0);
+    steps.max().map_or(1, |last| last.saturating_add(1))
 }
 
 /// The index and the extent of which an op says that they do not go together.

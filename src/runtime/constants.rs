@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::buffer::Buffer;
 use super::dtype::Class;
-use super::tensor::{count, OpResult, Tensor, MAX_ELEMENTS};
+use super::tensor::{bounded, count, OpResult, Tensor};
 use super::DType;
 use crate::ir::{Dense, Payload};
 
@@ -26,9 +26,7 @@ pub(super) fn constant(dense: &Dense) -> OpResult<Tensor> {
         }
         let mut one = Tensor::of(dtype, &[], &one[..])?;
         normalize(&mut one)?;
-        if n > MAX_ELEMENTS {
-            return Err("a constant beyond all bounds".into());
-        }
+        bounded(&dims)?;
         let strides = dims.iter().map(|_| 0).collect();
         return Ok(one.view(dims.as_slice().into(), strides, 0));
     }

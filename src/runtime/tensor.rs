@@ -22,7 +22,7 @@ pub(crate) type Strides = SmallVec<[isize; 5]>;
 pub(crate) type OpResult<T> = Result<T, String>;
 
 /// No value computed by a program may be larger: a request for more is an error, not an attempt.
-pub(crate) const MAX_ELEMENTS: usize = (1 << 31) - 1;
+const MAX_ELEMENTS: usize = (1 << 31) - 1;
 /// The same in bytes.
 const MAX_BYTES: usize = 1 << 31;
 
@@ -260,6 +260,16 @@ pub(crate) fn count(dims: &[usize]) -> Option<usize> {
     dims.iter().try_fold(1usize, |n, d| n.checked_mul(*d))
 }
 
+/// The number of elements of a shape, where a value may have so many.
+pub(crate) fn bounded(dims: &[usize]) -> OpResult<usize> {
+    count(dims).filter(|n| *n <= MAX_ELEMENTS).ok_or_else(|| {
+        format!(
+            "a value of shape {} is beyond the limit of {MAX_ELEMENTS} elements",
+            show(dims)
+        )
+    })
+}
+
 /// Row-major strides.
 pub(crate) fn row_major(dims: &[usize]) -> Strides {
     let mut strides: Strides = smallvec![0; dims.len()];
@@ -319,13 +329,12 @@ impl Tensor {
     }
 
     fn made(dtype: DType, dims: &[usize], buffer: fn(usize) -> Option<Buffer>) -> OpResult<Tensor> {
-        let bytes = count(dims)
-            .filter(|n| *n <= MAX_ELEMENTS)
-            .and_then(|n| n.checked_mul(dtype.size()))
+        let bytes = bounded(dims)?
+            .checked_mul(dtype.size())
             .filter(|n| *n <= MAX_BYTES)
             .ok_or_else(|| {
                 format!(
-                    "a value of shape {} is beyond the limit of {MAX_ELEMENTS} elements",
+                    "a value of shape {} of {dtype} is beyond the limit of {MAX_BYTES} bytes",
                     show(dims)
                 )
             })?;
@@ -589,5 +598,29 @@ pub(crate) fn rows<const N: usize>(
             }
             index[d] = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_beyond_a_limit_names_the_one_it_is_beyond() {
+        let told = |dtype, n| Tensor::alloc(dtype, &[n]).unwrap_err();
+        let elements = "is beyond the limit of 2147483647 elements";
+        let bytes = "is beyond the limit of 2147483648 bytes";
+        assert_eq!(
+            told(DType::U8, 1 << 31),
+            format!("a value of shape [2147483648] {elements}")
+        );
+        assert_eq!(
+            told(DType::F16, (1 << 30) + 1),
+            format!("a value of shape [1073741825] of float16 {bytes}")
+        );
+        assert_eq!(
+            told(DType::C64, (1 << 31) - 1),
+            format!("a value of shape [2147483647] of cfloat64 {bytes}")
+        );
     }
 }

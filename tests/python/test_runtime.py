@@ -132,8 +132,9 @@ def test_errors_name_function_and_file(asset: Path, tmp_path: Path) -> None:
         Model.load(asset).function("peek")
     with pytest.raises(AuditError, match=r"nothing\.aimodel"):
         Model.load(tmp_path / "nothing.aimodel")
-    with pytest.raises(ValueError, match="at least 1"):
-        Model.load(asset, threads=0)
+    for threads in (0, 257, -1, 10**30):
+        with pytest.raises(ValueError, match=rf"threads must be in 1\.\.=256, got {threads}$"):
+            Model.load(asset, threads=threads)
     with pytest.raises(RunError, match="no state k"):
         Model.load(asset).function().zero_states({"k": (1,)})
 
@@ -243,8 +244,8 @@ def test_views_of_two_outputs_may_not_lie_over_each_other(asset: Path) -> None:
         main._apart({}, {"a": memory[:3], "b": memory[1:]})
 
 
-def test_any_number_of_threads_loads(asset: Path) -> None:
-    main = Model.load(asset, threads=10**9).function()
+def test_as_many_threads_as_the_command_line_takes_load(asset: Path) -> None:
+    main = Model.load(asset, threads=256).function()
     assert main.run({"x": [1, 1, 1], "at": [0]}, main.zero_states())["sum"].tolist() == [1, 1, 1]
 
 

@@ -214,6 +214,28 @@ fn an_entry_of_a_step_that_does_not_run_is_refused() {
 }
 
 #[test]
+fn a_file_of_several_steps_says_how_many_run() {
+    let root = unpacked("calls-qwen3-bf16.tar.zst");
+    let ids = Tensor::zeros(DType::I32, &[1, 1]).expect("zeros");
+    let path = root.path().join("ids.safetensors");
+    let steps = |entries: &[&str], more: &[&str]| {
+        let entries: Vec<_> = entries.iter().map(|n| (n.to_string(), &ids)).collect();
+        files::write(&path, &entries).expect("written");
+        let args = ["--format", "json", "--inputs", "ids.safetensors", DECODER];
+        let said = run(root.path(), &[&args[..], more].concat());
+        assert_eq!((said.code, said.err.as_str()), (0, ""));
+        let report: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+        report["step_ms"].as_array().map(Vec::len)
+    };
+    assert_eq!(steps(&["0/input_ids", "1/input_ids"], &[]), Some(2));
+    // What the file lacks of a step is made up.
+    assert_eq!(steps(&["input_ids", "2/input_ids"], &[]), Some(3));
+    assert_eq!(steps(&["0/input_ids"], &["--steps", "4"]), Some(4));
+    // One value for every step says nothing about their number.
+    assert_eq!(steps(&["input_ids"], &[]), Some(1));
+}
+
+#[test]
 fn positions_that_were_made_up_beyond_the_cache_are_told() {
     let root = unpacked("calls-writers.tar.zst");
     let asset = "indexput_kv/model.aimodel";

@@ -41,6 +41,7 @@ pub struct Report {
     function: String,
     load_ms: f64,
     step_ms: Vec<f64>,
+    /// Of the steps after the first; the first step's own where there is no other.
     median_ms: f64,
     /// How much longer each step takes than the one before, by least squares; the first step, which is
     /// longer for other reasons, is left out.
@@ -169,14 +170,18 @@ impl Report {
             .iter()
             .try_for_each(|v| v.human("output", out))?;
         self.states.iter().try_for_each(|v| v.human("state", out))?;
-        write!(
-            out,
-            "loaded in {:.1} ms; first step {:.2} ms",
-            self.load_ms,
-            self.step_ms.first().copied().unwrap_or_default()
-        )?;
-        if steps > 1 {
-            write!(out, ", then {:.2} ms a step (median)", self.median_ms)?;
+        write!(out, "loaded in {:.1} ms", self.load_ms)?;
+        match self.step_ms.as_slice() {
+            [] => {}
+            // Memory and caches are cold.
+            [only] => write!(out, "; first and only step {only:.2} ms, cold")?,
+            [first, second] => write!(out, "; first step {first:.2} ms, second {second:.2} ms")?,
+            [first, later @ ..] => write!(
+                out,
+                "; first step {first:.2} ms, then {:.2} ms a step (median of {})",
+                self.median_ms,
+                later.len()
+            )?,
         }
         if let Some(slope) = self.slope_ms_per_step {
             write!(out, ", {slope:+.4} ms from step to step")?;
@@ -198,6 +203,38 @@ mod tests {
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(slope(&[1.0, 3.0, 5.0, 7.0]), Some(2.0));
         assert_eq!(slope(&[1.0, 3.0]), None);
+    }
+
+    #[test]
+    fn a_median_is_told_of_steps_after_the_first_alone() {
+        let told = |times: &[f64]| {
+            let timing = Timing {
+                load_ms: 1.0,
+                times: times.to_vec(),
+                peak_memory: None,
+            };
+            let mut text = Vec::new();
+            let report = Report::new(Path::new("m"), "main", timing, &[], &[]);
+            report.human(&mut text).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            text.lines().last().unwrap().to_string()
+        };
+        assert_eq!(
+            told(&[9.0]),
+            "loaded in 1.0 ms; first and only step 9.00 ms, cold"
+        );
+        assert_eq!(
+            told(&[9.0, 2.0]),
+            "loaded in 1.0 ms; first step 9.00 ms, second 2.00 ms"
+        );
+        assert_eq!(
+            told(&[9.0, 2.0, 3.0]),
+            "loaded in 1.0 ms; first step 9.00 ms, then 2.50 ms a step (median of 2)"
+        );
+        assert_eq!(
+            told(&[9.0, 2.0, 3.0, 4.0]),
+            "loaded in 1.0 ms; first step 9.00 ms, then 3.00 ms a step (median of 3), +1.0000 ms from step to step"
+        );
     }
 
     /// What people read, and the JSON of the range.

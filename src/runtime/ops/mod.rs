@@ -37,7 +37,7 @@ pub(super) use scalar::Combiner;
 pub(super) use scatter::scatter_nd;
 pub(super) use {cast::cast, conv::unravel, reduce::reduce_with};
 
-use super::tensor::{count, Dims, OpResult, Strides, Tensor, MAX_ELEMENTS};
+use super::tensor::{bounded, Dims, OpResult, Strides, Tensor};
 use super::DType;
 use crate::ir::{Attr, AttrDict};
 
@@ -221,17 +221,6 @@ fn broadcast_dims(a: &[usize], b: &[usize]) -> OpResult<Dims> {
             )),
         })
         .collect()
-}
-
-/// Refuses shapes beyond what a value may have.
-fn bounded(dims: &[usize]) -> OpResult<()> {
-    match count(dims) {
-        Some(n) if n <= MAX_ELEMENTS => Ok(()),
-        _ => Err(format!(
-            "a value of shape {} is beyond the limit of {MAX_ELEMENTS} elements",
-            super::error::shape(dims)
-        )),
-    }
 }
 
 /// A view of `t` with shape `dims`, to which its own shape broadcasts.
