@@ -149,18 +149,7 @@ impl<'m> Planner<'m> {
         let (body, origins) = rewrite::rewrite(&graph.body);
         let mut plan = self.body(&body, 0)?;
         // Whoever reads of an op that failed knows the program as it was written.
-        let original = |instr: &mut Instr| {
-            if let Some(own) = origins.get(&OpId(instr.index)) {
-                instr.index = own.0;
-                instr.name = body.op(*own).name.clone();
-            }
-        };
-        for instr in &mut plan.code.instrs {
-            original(instr);
-            if let Kind::Attempt(_, parts) = &mut instr.kind {
-                parts.code.instrs.iter_mut().for_each(original);
-            }
-        }
+        written(&mut plan.code.instrs, &body, &origins);
         Ok(plan)
     }
 
@@ -292,7 +281,11 @@ impl<'m> Planner<'m> {
             "reduce_index" => {
                 Kind::ReduceIndex(self.region(body, op.regions.first(), constants, depth)?)
             }
-            "coreaix.attention" => {
+            "coreaix.attention" | "coreaix.grouped_product" => {
+                let kernel = match short {
+                    "coreaix.attention" => ops::attention,
+                    _ => ops::grouped_product,
+                };
                 let definition = op.definition.as_ref().ok_or("no definition")?;
                 let mut plan = self.body(definition, depth + 1)?;
                 for instr in &mut plan.code.instrs {
@@ -300,7 +293,7 @@ impl<'m> Planner<'m> {
                         instr.index = u32::try_from(*value).unwrap_or(instr.index);
                     }
                 }
-                Kind::Attempt(ops::attention, Box::new(plan))
+                Kind::Attempt(kernel, Box::new(plan))
             }
             _ => match (ops::find(&op.name), &op.definition) {
                 (Some(kernel), _) => Kind::Kernel(kernel),
@@ -412,6 +405,19 @@ impl<'m> Planner<'m> {
                 true
             }
             None => false,
+        }
+    }
+}
+
+/// Gives instructions the names and numbers of the ops they stand for.
+fn written(instrs: &mut [Instr], body: &Body, origins: &rewrite::Origins) {
+    for instr in instrs {
+        if let Some(own) = origins.get(&OpId(instr.index)) {
+            instr.index = own.0;
+            instr.name = body.op(*own).name.clone();
+        }
+        if let Kind::Attempt(_, parts) = &mut instr.kind {
+            written(&mut parts.code.instrs, body, origins);
         }
     }
 }

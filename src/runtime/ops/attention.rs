@@ -20,7 +20,8 @@ const ROWS: usize = 32;
 /// What the operands behind the first are, in this order: the queries; keys; the mask, if there is one;
 /// the shapes the scores are brought to before the softmax, and the shares behind it; values.
 ///
-/// Keys and values are one operand, the right side of a product, or those of a grouped product.
+/// Keys and values are one operand, the right side of a product, or those of a grouped product without its left
+/// side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) struct Layout {
     /// How many operands are keys.
@@ -88,12 +89,13 @@ fn side<'a>(outer: &[usize], args: &'a [Tensor], keys: bool) -> OpResult<Option<
             let steps = (view.strides()[n - 2], view.strides()[n - 1]);
             (right, batches(&view)?, (dims[n - 2], dims[n - 1]), steps)
         }
-        _ => match lying(args)? {
+        [how, args @ ..] => match lying(how, args)? {
             Some(found) if found.outer == outer => {
                 (&args[0], found.starts, found.size, found.steps)
             }
             _ => return Ok(None),
         },
+        [] => return Ok(None),
     };
     // An extent of one has no step to speak of.
     let step = |count: usize, step: isize| if count == 1 { 1 } else { step as usize };

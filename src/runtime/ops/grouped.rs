@@ -3,8 +3,6 @@
 //! Made by the rewriting of programs (`rewrite/grouped.rs`), which says what the operands are.
 
 use super::matmul::{products, room_for_matrices};
-use super::{Call, Kernel};
-use crate::runtime::error::shape;
 use crate::runtime::tensor::{OpResult, Tensor};
 use crate::runtime::DType;
 
@@ -13,25 +11,29 @@ use crate::runtime::DType;
 pub(in crate::runtime) struct Grouped {
     /// The two last dimensions are exchanged.
     pub transposed: bool,
-    /// Every head is repeated so many times; else the heads are picked by indices.
-    pub tiled: bool,
     /// The result is broadcast to a shape.
     pub broadcast: bool,
+    /// How often every head is repeated; `None` where indices pick the heads.
+    pub times: Option<u16>,
 }
 
 impl Grouped {
     /// The form in which a program carries it.
-    pub fn code(self) -> i32 {
-        i32::from(self.transposed) | i32::from(self.tiled) << 1 | i32::from(self.broadcast) << 2
+    pub fn codes(self) -> [i32; 3] {
+        let times = self.times.map_or(-1, i32::from);
+        [i32::from(self.transposed), i32::from(self.broadcast), times]
     }
 
     /// From that form.
-    pub fn from_code(code: i64) -> Grouped {
-        Grouped {
-            transposed: code & 1 != 0,
-            tiled: code & 2 != 0,
-            broadcast: code & 4 != 0,
-        }
+    pub fn from_codes(codes: &[i64]) -> Option<Grouped> {
+        let &[transposed, broadcast, times] = codes else {
+            return None;
+        };
+        Some(Grouped {
+            transposed: transposed != 0,
+            broadcast: broadcast != 0,
+            times: u16::try_from(times).ok(),
+        })
     }
 }
 
@@ -47,28 +49,28 @@ pub(super) struct Lying {
     pub steps: (isize, isize),
 }
 
-/// The right side of a grouped product, where the heads can be read where they lie: of the cache, what
-/// repeats its heads, how, and the shape it is broadcast to.
-pub(super) fn lying(args: &[Tensor]) -> OpResult<Option<Lying>> {
-    let [cache, repeat, how, target @ ..] = args else {
-        return Err("too few operands".into());
-    };
-    let how = Grouped::from_code(how.int()?);
-    if cache.rank() != 4 {
-        return Err(format!("heads of shape {}", shape(cache.dims())));
+/// The right side of a grouped product, as `how` says; `None` where it does not lie in memory in a way this is
+/// made for, or is none at all: then the ops of the program say why. `args` are the cache, the indices that pick
+/// its heads and the shape it is broadcast to, where there are such, and what only the program needs.
+pub(super) fn lying(how: &Tensor, args: &[Tensor]) -> OpResult<Option<Lying>> {
+    let few = "internal: operands of a grouped product";
+    let how = Grouped::from_codes(&how.ints()?).ok_or(few)?;
+    let mut args = args.iter();
+    let cache = args.next().ok_or(few)?;
+    if cache.rank() != 4 || cache.strides().iter().any(|s| *s < 0) {
+        return Ok(None);
     }
-    let heads: Vec<usize> = if how.tiled {
-        let times = usize::try_from(repeat.int()?).map_err(|_| "a negative count")?;
-        let each = |h| std::iter::repeat_n(h, times);
-        let mut heads = room_for_matrices(&[cache.dims()[1], times])?;
-        heads.extend((0..cache.dims()[1]).flat_map(each));
-        heads
-    } else {
-        match picked(cache, repeat)? {
-            Some(heads) => heads,
-            // Not one list of heads for all.
-            None => return Ok(None),
+    let heads = match how.times {
+        Some(times) => {
+            let mut heads = room_for_matrices(&[cache.dims()[1], times.into()])?;
+            let each = |h| std::iter::repeat_n(h, times.into());
+            heads.extend((0..cache.dims()[1]).flat_map(each));
+            heads
         }
+        None => match picked(cache, args.next().ok_or(few)?)? {
+            Some(heads) => heads,
+            None => return Ok(None),
+        },
     };
     let (t, d) = (cache.dims()[2], cache.dims()[3]);
     let (st, sd) = (cache.strides()[2], cache.strides()[3]);
@@ -78,14 +80,11 @@ pub(super) fn lying(args: &[Tensor]) -> OpResult<Option<Lying>> {
     };
     let outer = [cache.dims()[0], heads.len()];
     if how.broadcast {
-        let target = target.first().ok_or("too few operands")?.ints()?;
+        let target = args.next().ok_or(few)?.ints()?;
         let wanted = [outer[0], outer[1], size.0, size.1];
         if target.len() != 4 || !target.iter().zip(wanted).all(|(a, b)| *a == b as i64) {
             return Ok(None);
         }
-    }
-    if cache.strides().iter().any(|s| *s < 0) {
-        return Ok(None);
     }
     let mut starts = room_for_matrices(&outer)?;
     for b in 0..outer[0] {
@@ -102,24 +101,30 @@ pub(super) fn lying(args: &[Tensor]) -> OpResult<Option<Lying>> {
     }))
 }
 
-/// A product with heads of a cache, each read where it lies by every query head of its group.
-fn grouped(call: &mut Call<'_>) -> OpResult<Tensor> {
-    let how = Grouped::from_code(call.arg(3)?.int()?);
-    let (a, cache) = (call.arg(0)?, call.arg(1)?);
-    let plain = matches!(a.dtype(), DType::F32 | DType::F16 | DType::BF16)
+/// A product with heads of a cache, each read where it lies by every query head of its group; `None` where it
+/// is to be computed op by op. The operands are those of [`lying`], with the left side behind the first.
+pub(in crate::runtime) fn grouped_product(args: &[Tensor]) -> OpResult<Option<Tensor>> {
+    let [how, a, args @ ..] = args else {
+        return Err("internal: operands of a grouped product".into());
+    };
+    let Some(right) = lying(how, args)? else {
+        return Ok(None);
+    };
+    let cache = &args[0];
+    let fits = matches!(a.dtype(), DType::F32 | DType::F16 | DType::BF16)
         && a.dtype() == cache.dtype()
-        && a.rank() == 4;
-    match lying(&call.args[1..])? {
-        Some(right) if plain && a.dims()[..2] == right.outer && a.dims()[3] == right.size.0 => {
-            let dims = [right.outer[0], right.outer[1], a.dims()[2], right.size.1];
-            products(a, &dims, cache, &right.starts, right.size, right.steps)
-        }
-        // As the program says.
-        _ => copied(call, how),
+        && a.rank() == 4
+        && a.dims()[..2] == right.outer
+        && a.dims()[3] == right.size.0;
+    if !fits {
+        return Ok(None);
     }
+    let dims = [right.outer[0], right.outer[1], a.dims()[2], right.size.1];
+    products(a, &dims, cache, &right.starts, right.size, right.steps).map(Some)
 }
 
-/// The heads that indices pick, where they are the same list everywhere and each takes a whole head.
+/// The heads that indices pick, where they are the same list everywhere, and each takes a whole head and is
+/// inside.
 fn picked(cache: &Tensor, indices: &Tensor) -> OpResult<Option<Vec<usize>>> {
     let repeated = |i: usize| indices.dims()[i] == 1 || indices.strides()[i] == 0;
     let whole = |i: usize| indices.dims()[i] == cache.dims()[i];
@@ -135,51 +140,6 @@ fn picked(cache: &Tensor, indices: &Tensor) -> OpResult<Option<Vec<usize>>> {
         indices.offset(),
     );
     let heads = list.ints()?.into_iter();
-    let heads = heads.map(|i| super::gather::position(i, cache.dims()[1]));
-    heads.collect::<OpResult<_>>().map(Some)
+    let heads = heads.map(|i| super::gather::position(i, cache.dims()[1]).ok());
+    Ok(heads.collect())
 }
-
-/// The same by the ops of the program.
-fn copied(call: &mut Call<'_>, how: Grouped) -> OpResult<Tensor> {
-    let (a, cache, repeat) = (call.take(0)?, call.take(1)?, call.take(2)?);
-    let run = |name: &str, args: Vec<Tensor>| -> OpResult<Tensor> {
-        let Some(Kernel::One(kernel)) = super::find(&format!("coreai.{name}")) else {
-            return Err(format!("internal: no {name}"));
-        };
-        kernel(&mut Call {
-            args: args.into(),
-            attrs: call.attrs,
-            results: &[],
-        })
-    };
-    let ints = |values: &[i32]| Tensor::of(DType::I32, &[values.len()], values);
-    let one = |value: i32| Tensor::of(DType::I32, &[], &[value]);
-    let mut right = if how.tiled {
-        let [b, h, t, d] = [0, 1, 2, 3].map(|i| cache.dims()[i]);
-        let times = usize::try_from(repeat.int()?).map_err(|_| "a negative count")?;
-        let wide = run("expand_dims", vec![cache, ints(&[2])?])?;
-        let tiled = run(
-            "tile",
-            vec![wide, ints(&[1, 1, repeat.int()? as i32, 1, 1])?],
-        )?;
-        let strides = crate::runtime::tensor::row_major(&[b, h * times, t, d]);
-        let tiled = tiled.contiguous()?;
-        tiled.view(
-            [b, h * times, t, d].as_slice().into(),
-            strides,
-            tiled.offset(),
-        )
-    } else {
-        run("gather_along_axis", vec![cache, repeat, one(1)?])?
-    };
-    if how.transposed {
-        right = run("transpose", vec![right, ints(&[0, 1, 3, 2])?])?;
-    }
-    if how.broadcast {
-        let target = call.arg(4)?.clone();
-        right = run("broadcast_to", vec![right, target])?;
-    }
-    run("broadcasting_batch_matmul", vec![a, right])
-}
-
-pub const OPS: &[(&str, Kernel)] = &[("grouped_product", Kernel::One(grouped))];

@@ -32,7 +32,7 @@ mod unary;
 use smallvec::SmallVec;
 
 pub(super) use attention::{attention, Layout};
-pub(super) use grouped::Grouped;
+pub(super) use grouped::{grouped_product, Grouped};
 pub(super) use scalar::Combiner;
 pub(super) use scatter::scatter_nd;
 pub(super) use {cast::cast, conv::unravel, reduce::reduce_with};
@@ -128,7 +128,6 @@ const FAMILIES: &[Family] = &[
     compress::OPS,
     conv::OPS,
     gather::OPS,
-    grouped::OPS,
     interpolate::OPS,
     layout::OPS,
     matmul::OPS,

@@ -16,7 +16,7 @@ pub(super) fn rule(editor: &Editor<'_>, place: usize) -> Option<Edit> {
     };
     let mut parts = vec![editor.id(place)];
     let (mut before, mut after) = (Vec::new(), Vec::new());
-    let left = *op.operands.first()?;
+    let (left, values) = sides(op)?;
     let softmax = through_shapes(editor, left, &mut after, &mut parts)?;
     let &[input, axis] = softmax.operands.as_slice() else {
         return None;
@@ -46,8 +46,7 @@ pub(super) fn rule(editor: &Editor<'_>, place: usize) -> Option<Edit> {
         _ if is_product(editor, masked, true) => (masked, None),
         _ => return None,
     };
-    let (queries, keys) = scores.operands.split_first()?;
-    let values = &op.operands[1..];
+    let (queries, keys) = sides(scores)?;
     // The last shape was met first.
     before.reverse();
     after.reverse();
@@ -58,7 +57,7 @@ pub(super) fn rule(editor: &Editor<'_>, place: usize) -> Option<Edit> {
         after: after.len(),
         values: values.len(),
     };
-    let mut args = vec![*queries];
+    let mut args = vec![queries];
     args.extend(keys);
     args.extend(mask);
     args.extend(before);
@@ -79,13 +78,21 @@ pub(super) fn rule(editor: &Editor<'_>, place: usize) -> Option<Edit> {
 fn is_product(editor: &Editor<'_>, op: &Op, keys: bool) -> bool {
     let plain = ["batch_matmul", "broadcasting_batch_matmul"];
     match op.name.rsplit('.').next() {
-        Some("grouped_product") => op.operands.get(3).is_some_and(|how| {
-            let how = editor.ints(*how);
-            how.is_some_and(|h| h.len() == 1 && Grouped::from_code(h[0]).transposed == keys)
+        Some("grouped_product") => op.operands.first().is_some_and(|how| {
+            let how = editor.ints(*how).and_then(|h| Grouped::from_codes(&h));
+            how.is_some_and(|h| h.transposed == keys)
         }),
         Some(short) => plain.contains(&short) && op.operands.len() == 2,
         None => false,
     }
+}
+
+/// The left side of a product, and the rest of its operands.
+fn sides(op: &Op) -> Option<(ValueId, Vec<ValueId>)> {
+    let mut operands = op.operands.clone();
+    // The first operand of a grouped product says how its right side is made.
+    let left = usize::from(op.is("coreaix.grouped_product"));
+    (left < operands.len()).then(|| (operands.remove(left), operands))
 }
 
 /// The op behind a value that only one op uses.
@@ -184,17 +191,31 @@ mod tests {
     }
 
     fn execute(case: &Case<'_>) -> Ran {
+        let (given, y, fused) = run(&program(case), case);
+        let y = y.unwrap_or_else(|e| panic!("{e}"));
+        Ran {
+            given: given.each_ref().map(|t| t.reals().unwrap()),
+            y: y.reals().unwrap(),
+            fused,
+        }
+    }
+
+    fn program(case: &Case<'_>) -> String {
         let text = PROGRAM
             .replace("MASKED", case.masked)
             .replace("SHARES", case.shares)
             .replace("MASK", case.mask.0)
             .replace("AXIS", case.axis)
             .replace("TY", case.ty);
-        let text = match case.shares {
+        match case.shares {
             "" => text.replace("%left", "%p"),
             _ => text,
-        };
-        let module = ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        }
+    }
+
+    /// What was given, what came out, and how many ops became attention.
+    fn run(text: &str, case: &Case<'_>) -> ([Tensor; 4], Result<Tensor, String>, usize) {
+        let module = ir::text::parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let (body, _) = super::super::rewrite(&module.graphs[0].body);
         let ops = body.block_ops(body.entry().unwrap());
         let fused = ops.filter(|(_, op)| op.is("coreaix.attention")).count();
@@ -219,12 +240,8 @@ mod tests {
         let names = ["q", "k", "v", "m"];
         let inputs: Vec<_> = names.into_iter().zip(&given).collect();
         let out = function.run(&inputs, &mut [], &mut []);
-        let out = out.unwrap_or_else(|e| panic!("{e}"));
-        Ran {
-            given: given.each_ref().map(|t| t.reals().unwrap()),
-            y: out[0].1.reals().unwrap(),
-            fused,
-        }
+        let out = out.map(|mut out| out.remove(0).1);
+        (given, out.map_err(|e| e.to_string()), fused)
     }
 
     /// Runs a case and compares with the same in double precision; how many ops became attention.
@@ -322,6 +339,23 @@ mod tests {
         let value = |i: usize| ran.given[2][i / 3 / 3 / 2 * 3 + i % 3];
         let expected: Vec<f64> = (0..4 * 3 * 3).map(value).collect();
         assert_eq!((ran.fused, ran.y), (1, expected));
+    }
+
+    #[test]
+    fn an_index_outside_is_told_of_the_op_that_picks() {
+        let tiled = r#"%kw = "coreai.reshape"(%kt, %to) : (tensor<1x2x2x?x3xf32>, tensor<4xui32>) -> tensor<1x4x?x3xf32>"#;
+        let picked = r#"%heads = coreai.constant dense<[[[[0]], [[0]], [[1]], [[-3]]]]> : tensor<1x4x1x1xsi32>
+    %others = coreai.constant dense<[0, 2, 3]> : tensor<3xsi32>
+    %axis = coreai.constant dense<1> : tensor<si32>
+    %across = "coreai.concat"(%along, %b, %t, %d) : (tensor<si32>, tensor<1xui32>, tensor<1xui32>, tensor<1xui32>) -> tensor<3xui32>
+    %at = "coreai.broadcast_in_dims"(%heads, %across, %others) : (tensor<1x4x1x1xsi32>, tensor<3xui32>, tensor<3xsi32>) -> tensor<1x4x?x3xsi32>
+    %kw = "coreai.gather_along_axis"(%k, %at, %axis) : (tensor<1x2x?x3xf32>, tensor<1x4x?x3xsi32>, tensor<si32>) -> tensor<1x4x?x3xf32>"#;
+        let text = program(&PLAIN);
+        assert!(text.contains(tiled));
+        let (_, out, fused) = run(&text.replace(tiled, picked), &PLAIN);
+        let told =
+            "graph main: coreai.gather_along_axis (op 24): index -3 is outside a dimension of 2";
+        assert_eq!((fused, out.unwrap_err().as_str()), (1, told));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(super) fn rule(editor: &Editor<'_>, place: usize) -> Option<Edit> {
     }
     let mut edit = Edit::default();
     let mut how = Grouped::default();
+    // What the definition computes with, in the order that the kernel reads.
+    let mut args = Vec::new();
     let (mut value, mut target) = (right, None);
     let mut last = step(editor, value, &mut edit)?;
     if last.1.is("coreai.broadcast_to") {
@@ -39,7 +41,7 @@ pub(super) fn rule(editor: &Editor<'_>, place: usize) -> Option<Edit> {
     if heads.len() != 4 {
         return None;
     }
-    let (cache, repeat) = match last.1.name.rsplit('.').next()? {
+    let cache = match last.1.name.rsplit('.').next()? {
         "gather_along_axis" => {
             let &[cache, indices, axis] = last.1.operands.as_slice() else {
                 return None;
@@ -47,7 +49,8 @@ pub(super) fn rule(editor: &Editor<'_>, place: usize) -> Option<Edit> {
             if editor.ints(axis)?.as_slice() != [1] {
                 return None;
             }
-            (cache, Source::Old(indices))
+            args.extend([cache, indices]);
+            cache
         }
         "reshape" => {
             let tiled = *last.1.operands.first()?;
@@ -82,8 +85,9 @@ pub(super) fn rule(editor: &Editor<'_>, place: usize) -> Option<Edit> {
             {
                 return None;
             }
-            how.tiled = true;
-            (cache, edit.ints(&[], &[i32::try_from(count).ok()?]))
+            how.times = Some(count.try_into().ok()?);
+            args.push(cache);
+            cache
         }
         _ => return None,
     };
@@ -91,12 +95,36 @@ pub(super) fn rule(editor: &Editor<'_>, place: usize) -> Option<Edit> {
         return None;
     }
     how.broadcast = target.is_some();
-    let mode = edit.ints(&[], &[how.code()]);
-    let mut operands = vec![Source::Old(left), Source::Old(cache), repeat, mode];
-    operands.extend(target.map(Source::Old));
+    args.insert(0, left);
+    args.extend(target);
+    let mut parts = edit.dead.clone();
+    parts.push(editor.id(place));
+    complete(editor, &mut parts, &mut args);
+    let definition = editor.outline(&parts, &args, result)?;
+    let how = edit.ints(&[3], &how.codes());
+    let operands = std::iter::once(how).chain(args.into_iter().map(Source::Old));
     let ty = editor.body.ty(result).clone();
-    edit.op("coreaix.grouped_product", operands, ty);
+    edit.op_with_definition(
+        "coreaix.grouped_product",
+        operands.collect(),
+        ty,
+        definition,
+    );
     Some(edit)
+}
+
+/// Adds what else the parts use: constants to the parts, other values to the arguments.
+fn complete(editor: &Editor<'_>, parts: &mut Vec<OpId>, args: &mut Vec<ValueId>) {
+    for id in parts.clone() {
+        for value in &editor.body.op(id).operands {
+            match editor.source(*value) {
+                _ if args.contains(value) => {}
+                Some((from, _)) if parts.contains(&from) => {}
+                Some((from, op)) if op.is("coreai.constant") => parts.push(from),
+                _ => args.push(*value),
+            }
+        }
+    }
 }
 
 /// The op behind a value, which is removed: only this product may use it.
@@ -156,17 +184,31 @@ mod tests {
 
     /// `rows` queries over `t` keys, and whether the program was rewritten.
     fn run(repeat: &str, use_: &str, scores: bool, rows: usize, t: usize) -> (Vec<f32>, bool) {
+        let text = program(repeat, use_, scores);
+        let (out, rewritten) = run_program(&text, scores, rows, t);
+        (out.unwrap_or_else(|e| panic!("{e}\n{text}")), rewritten)
+    }
+
+    fn program(repeat: &str, use_: &str, scores: bool) -> String {
         let (d, n, right) = match scores {
             true => ("3", "?", "1x4x3x?"),
             false => ("?", "3", "1x4x?x3"),
         };
-        let text = PROGRAM
+        PROGRAM
             .replace("REPEAT", repeat)
             .replace("USE", use_)
             .replace("xDx", &format!("x{d}x"))
             .replace("xNx", &format!("x{n}x"))
-            .replace("RIGHT", right);
-        let module = ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            .replace("RIGHT", right)
+    }
+
+    fn run_program(
+        text: &str,
+        scores: bool,
+        rows: usize,
+        t: usize,
+    ) -> (Result<Vec<f32>, String>, bool) {
+        let module = ir::text::parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let (body, _) = super::super::rewrite(&module.graphs[0].body);
         let mut ops = body.block_ops(body.entry().unwrap());
         let rewritten = ops.any(|(_, op)| op.is("coreaix.grouped_product"));
@@ -180,8 +222,8 @@ mod tests {
         let k = Tensor::from_values(&[1, 2, t, 3], &k).unwrap();
         let function = model.function("main").unwrap();
         let out = function.run(&[("q", &q), ("k", &k)], &mut [], &mut []);
-        let out = out.unwrap_or_else(|e| panic!("{e}"));
-        (out[0].1.values().unwrap(), rewritten)
+        let out = out.map(|out| out[0].1.values().unwrap());
+        (out.map_err(|e| e.to_string()), rewritten)
     }
 
     fn keys(t: usize) -> Vec<f32> {
@@ -235,6 +277,26 @@ mod tests {
         let one = expected(true, 1, 1);
         let spread: Vec<f32> = one.iter().flat_map(|v| [*v; 4]).collect();
         assert_eq!(found, spread);
+    }
+
+    #[test]
+    fn an_op_that_became_part_of_a_product_is_named_where_it_fails() {
+        let told = |text: String| {
+            let (out, rewritten) = run_program(&text, true, 2, 3);
+            assert!(rewritten, "{text}");
+            out.unwrap_err()
+        };
+        let outside = program(GATHER, SCORES, true).replace("[[1]], [[1]]", "[[1]], [[2]]");
+        assert_eq!(
+            told(outside),
+            "graph main: coreai.gather_along_axis (op 17): index 2 is outside a dimension of 2"
+        );
+        // Three keys under a shape of four.
+        let narrow = SCORES_BROADCAST.replace("%b, %four, %d, %t)", "%b, %four, %d, %four)");
+        assert_eq!(
+            told(program(TILE, &narrow, true)),
+            "graph main: coreai.broadcast_to (op 21): shape [1, 4, 3, 3] does not broadcast to [1, 4, 3, 4]"
+        );
     }
 
     #[test]
