@@ -255,7 +255,7 @@ def cases(seed: int) -> list[Case]:
             attr2 = lambda m=mode: Attribute.parse(f"#coreai.interpolation_mode<{m}>")  # noqa: E731
             for i, (shape, scale, offset) in enumerate([((1, 2, 6, 8), (1, 1, 2, 2), (0, 0, 0, 0)), ((1, 2, 3, 3), (1, 1, 1, 0.75), (0, 0, 0, 0)), ((1, 2, 7, 5), (1, 1, 7 / 3, 5 / 4), (0, 0, 0.1, -0.3)), ((1, 2, 2, 2), (1, 1, 0.5, 0.5), (0, 0, 0.5, 0.5)), ((2, 4, 3, 4), (2, 2, 1, 1), (0, 0, 0, 0)), ((1, 2, 9, 4), (1, 1, 3, 1), (0, 0, -1, 0)), ((1, 2, 3, 4), (1, 1, 1, 1), (0, 0, 0, 0))]):
                 add(f"interp/{mode}-{e}-{i}", lambda x, s=shape, sc=scale, o=offset, a=attr2: c.interpolate(x, list(s), [float(v) for v in sc], [float(v) for v in o], interpolation_mode=a()), lambda g, e=e: [data(g, e, (1, 2, 3, 4))])
-                if e in FLOATS:
+                if e in FLOATS or (e in INTS and mode != "linear"):
                     add(f"interp/{mode}-{e}-{i}-special", lambda x, s=shape, sc=scale, o=offset, a=attr2: c.interpolate(x, list(s), [float(v) for v in sc], [float(v) for v in o], interpolation_mode=a()), lambda g, e=e: [g.permutation(np.append(special(e)[:6], data(g, e, (18,)))).reshape(1, 2, 3, 4).astype(ELEMENTS[e])])
             for k in (1, 2, 3):
                 add(f"interp/coords-{mode}-{e}-{k}", lambda x, p, a=attr2: c.interpolate_coordinates(x, p, a()), lambda g, e=e, k=k: [data(g, e, (4,) * k), (g.random((9, k)) * 6 - 1.5).astype(np.float32)])

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::runtime::{DType, Tensor};
+use crate::runtime::{DType, Tensor, TensorError};
 
 /// A value of a tensor. A double cannot hold every 64-bit integer, so those stay what they are.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +102,14 @@ impl Values {
         }
     }
 
+    /// The integer at a place; of other numbers the part before the point.
+    pub fn whole(&self, i: usize) -> Option<i128> {
+        self.at(i).map(|v| match v {
+            Number::Whole(v) => v,
+            Number::Real(v) => v as i128,
+        })
+    }
+
     /// How far the values at a place lie apart: nothing where both are no number, infinitely far where
     /// one is.
     pub fn distance(&self, other: &Values, i: usize) -> f64 {
@@ -126,6 +134,25 @@ impl Values {
         let low = numbers.clone().reduce(f64::min)?;
         Some((low.into(), numbers.reduce(f64::max)?.into()))
     }
+}
+
+/// A tensor of integers or booleans; what is beyond its type becomes the nearest value that is not.
+///
+/// # Errors
+/// When the memory is not to be had.
+pub fn wholes(dtype: DType, shape: &[usize], values: &[i128]) -> Result<Tensor, TensorError> {
+    // Of all types these two hold the others.
+    if dtype == DType::U64 {
+        let top = u64::MAX.into();
+        let values: Vec<u64> = values.iter().map(|v| (*v).clamp(0, top) as u64).collect();
+        return Tensor::from_values(shape, &values);
+    }
+    let (low, high) = (i64::MIN.into(), i64::MAX.into());
+    let values: Vec<i64> = values
+        .iter()
+        .map(|v| (*v).clamp(low, high) as i64)
+        .collect();
+    Tensor::from_values(shape, &values)?.cast(dtype)
 }
 
 /// A number with up to six significant digits; an integer with all of them.
@@ -249,6 +276,24 @@ mod tests {
         let t = Tensor::from_values(&[1], &[u64::MAX]).unwrap();
         let top = Values::of(&t).unwrap().at(0).unwrap();
         assert_eq!(serde_json::to_string(&top).unwrap(), "18446744073709551615");
+    }
+
+    #[test]
+    fn integers_stay_inside_their_type() {
+        let all = [i128::MIN, -3, 1 << 53 | 1, i128::MAX];
+        let of = |dtype| Values::of(&wholes(dtype, &[4], &all).unwrap()).unwrap();
+        let held = |dtype| {
+            let v = of(dtype);
+            (0..4).map(|i| v.whole(i).unwrap()).collect::<Vec<_>>()
+        };
+        let odd = 9_007_199_254_740_993;
+        assert_eq!(
+            held(DType::I64),
+            [i64::MIN.into(), -3, odd, i64::MAX.into()]
+        );
+        assert_eq!(held(DType::U64), [0, 0, odd, u64::MAX.into()]);
+        assert_eq!(held(DType::I8), [-128, -3, 127, 127]);
+        assert_eq!(held(DType::U4), [0, 0, 15, 15]);
     }
 
     #[test]

@@ -296,6 +296,39 @@ fn same_values(found: &[f32], expected: &[f32]) {
 }
 
 #[test]
+fn integers_are_resized_with_all_their_digits() {
+    let resized = |mode: &str, x: Tensor, element: &str| {
+        let op = format!("interpolate {{interpolation_mode = #coreai.interpolation_mode<{mode}>}}");
+        let [one, zero] = [2f32, 0.0].map(|v| t(&[1], &[v]));
+        let from = format!("2x{element}");
+        let types = [from.as_str(), "1xsi32", "1xf32", "1xf32"];
+        let to = format!("4x{element}");
+        apply(&types, &op, &to, &[x, t(&[1], &[4i32]), one, zero]).unwrap()
+    };
+    let picked = |x: Tensor, element: &str| {
+        let far = t(&[2, 1], &[9f32, -9.0]);
+        let op = "interpolate_coordinates {interpolation_mode = #coreai.interpolation_mode<nearest_neighbor>}";
+        let (from, to) = (format!("2x{element}"), format!("2x{element}"));
+        apply(&[&from, "2x1xf32"], op, &to, &[x, far]).unwrap()
+    };
+    let ends = [i64::MAX - 1, i64::MIN + 1];
+    let [a, b] = ends;
+    let out = resized("nearest_neighbor", t(&[2], &ends), "si64");
+    assert_eq!(out.values::<i64>().unwrap(), [a, a, b, b]);
+    let out = picked(t(&[2], &ends), "si64");
+    assert_eq!(out.values::<i64>().unwrap(), [b, a]);
+    let top = [u64::MAX - 1, 7];
+    let out = resized("nearest_neighbor", t(&[2], &top), "ui64");
+    assert_eq!(out.values::<u64>().unwrap(), [top[0], top[0], 7, 7]);
+    let out = resized("nearest_neighbor", t(&[2], &[16_777_217i32, 7]), "si32");
+    assert_eq!(out.values::<i32>().unwrap(), [16_777_217, 16_777_217, 7, 7]);
+    // Between grid points 64-bit integers are doubles.
+    let out = resized("linear", t(&[2], &[16_777_217i64, 16_777_225]), "si64");
+    let between = [16_777_217, 16_777_219, 16_777_223, 16_777_225];
+    assert_eq!(out.values::<i64>().unwrap(), between);
+}
+
+#[test]
 fn a_dimension_that_keeps_its_size_has_corners_of_weight_zero() {
     const INF: f32 = f32::INFINITY;
     const NAN: f32 = f32::NAN;

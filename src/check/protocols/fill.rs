@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::check::metrics::is_float;
+use crate::check::numbers::{wholes, Values};
 use crate::runtime::{Class, DType, Tensor, TensorError};
 
 /// What to fill with.
@@ -54,22 +55,19 @@ pub fn fill(
     let axis = rows.as_ref().map(|r| r.0);
     let inner = axis.map_or(1, |axis| shape.iter().skip(axis + 1).product::<usize>());
     let extent = axis.map_or(1, |axis| shape.get(axis).copied().unwrap_or(1));
-    let own = if whole {
-        t.reals().unwrap_or_default()
+    let filled = if whole {
+        let own = Values::of(t);
+        let held = |i| own.as_ref().and_then(|v| v.whole(i)).unwrap_or_default();
+        let values = (0..t.len()).map(|i| integer(fill, dtype, i, held(i)));
+        wholes(dtype, &shape, &values.collect::<Vec<_>>())?
     } else {
-        Vec::new()
+        let values: Vec<f64> = (0..t.len()).map(|i| float(fill, i)).collect();
+        Tensor::from_values(&shape, &values)?.cast(dtype)?
     };
-    let values: Vec<f64> = (0..t.len())
-        .map(|i| match whole {
-            true => integer(fill, dtype, i, own.get(i).copied().unwrap_or_default()),
-            false => float(fill, i),
-        })
-        .collect();
-    let filled = Tensor::from_values(&shape, &values)?.cast(dtype)?;
     let size = dtype.size();
     let from = filled.bytes().into_owned();
     let bytes = t.bytes_mut()?;
-    for i in 0..values.len() {
+    for i in 0..filled.len() {
         let row = (i / inner.max(1)) % extent.max(1);
         if rows.as_ref().is_none_or(|(_, range)| range.contains(&row)) {
             bytes[i * size..(i + 1) * size].copy_from_slice(&from[i * size..(i + 1) * size]);
@@ -88,24 +86,22 @@ fn float(fill: Fill, i: usize) -> f64 {
 }
 
 /// An integer or boolean that is not the one that is held.
-fn integer(fill: Fill, dtype: DType, i: usize, held: f64) -> f64 {
-    if dtype.class() == Class::Bool {
-        return f64::from(u8::from(held == 0.0));
-    }
+fn integer(fill: Fill, dtype: DType, i: usize, held: i128) -> i128 {
+    let Class::Int { signed, bits } = dtype.class() else {
+        return i128::from(held == 0);
+    };
+    let last = (1i128 << (bits - u32::from(signed))) - 1;
     let wanted = match fill {
-        Fill::Near => held + 1.0,
-        Fill::Mark => 91.0,
-        _ => 23.0 + ((i.wrapping_mul(2_654_435_761) >> 7) % 97) as f64,
+        // At the end of a type the next one is below.
+        Fill::Near if held == last => held - 1,
+        Fill::Near => held + 1,
+        Fill::Mark => 91,
+        _ => 23 + ((i.wrapping_mul(2_654_435_761) >> 7) % 97) as i128,
     };
-    // All of them, and one more, fit into eight bits; at the end of a type the next one is below.
-    let next = match dtype {
-        DType::I8 => held < 127.0,
-        _ => held < 255.0 || dtype != DType::U8,
-    };
-    match (wanted == held, fill) {
-        (true, _) => wanted + 1.0,
-        (false, Fill::Near) if !next => held - 1.0,
-        _ => wanted,
+    // All of them, and one more, fit into eight bits.
+    match wanted == held {
+        true => wanted + 1,
+        false => wanted,
     }
 }
 
@@ -159,6 +155,13 @@ mod tests {
         let mut t = Tensor::from_values(&[2], &[254u8, 255]).unwrap();
         fill(&mut t, Fill::Near, None).unwrap();
         assert_eq!(t.values::<u8>().unwrap(), [255, 254]);
+        let mut t = Tensor::from_values(&[3], &[i64::MIN, 1 << 53, i64::MAX]).unwrap();
+        fill(&mut t, Fill::Near, None).unwrap();
+        let near = [i64::MIN + 1, (1 << 53) + 1, i64::MAX - 1];
+        assert_eq!(t.values::<i64>().unwrap(), near);
+        let mut t = Tensor::from_values(&[2], &[1u64 << 53, u64::MAX]).unwrap();
+        fill(&mut t, Fill::Near, None).unwrap();
+        assert_eq!(t.values::<u64>().unwrap(), [(1 << 53) + 1, u64::MAX - 1]);
     }
 
     #[test]

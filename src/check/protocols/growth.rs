@@ -5,10 +5,11 @@
 //! are equal by chance, at one place of the shape only.
 
 use super::{parted, Bench, Found, Halt, Outputs, Session, Verdict};
+use crate::check::numbers::{wholes, Values};
 use crate::check::session::execute;
 use crate::check::trace::Call;
 use crate::check::CheckError;
-use crate::runtime::{Class, Tensor};
+use crate::runtime::{Class, Tensor, TensorError};
 use crate::text::{count, list, name};
 
 pub(super) const PROVES: &str =
@@ -268,16 +269,17 @@ fn enlarged(t: &Tensor, axis: usize, input: bool) -> Result<Tensor, Halt> {
     Ok(out)
 }
 
-/// The rows behind `old` along an axis, which repeat the last one, counted on from it.
-fn counted(t: &Tensor, axis: usize, old: usize) -> Result<Tensor, CheckError> {
+/// Integers whose rows behind `old` along an axis, which repeat the last one, are counted on from it.
+pub(super) fn counted(t: &Tensor, axis: usize, old: usize) -> Result<Tensor, TensorError> {
     let shape = t.shape();
     let inner: usize = shape[axis + 1..].iter().product();
-    let values = t.reals().unwrap_or_default().into_iter().enumerate();
-    let on = values.map(|(i, v)| {
+    let own = Values::of(t);
+    let held = |i| own.as_ref().and_then(|v| v.whole(i)).unwrap_or_default();
+    let on = (0..t.len()).map(|i| {
         let row = (i / inner.max(1)) % shape[axis];
-        v + row.saturating_sub(old - 1) as f64
+        held(i) + (row + 1).saturating_sub(old) as i128
     });
-    Ok(Tensor::from_values(shape, &on.collect::<Vec<f64>>())?.cast(t.dtype())?)
+    wholes(t.dtype(), shape, &on.collect::<Vec<_>>())
 }
 
 /// The first of a tensor along every axis, as many as `shape` has; `None` where there are fewer.
@@ -377,6 +379,10 @@ mod tests {
         let t = Tensor::from_values(&[1, 2], &[4i32, 5]).unwrap();
         let more = enlarged(&t, 1, true).unwrap_or_else(|_| panic!("enlarged"));
         assert_eq!(more.values::<i32>().unwrap(), [4, 5, 6, 7, 8]);
+        let large = Tensor::from_values(&[1], &[1i64 << 53]).unwrap();
+        let more = enlarged(&large, 0, true).unwrap_or_else(|_| panic!("enlarged"));
+        let on: Vec<i64> = (0..4).map(|i| (1 << 53) + i).collect();
+        assert_eq!(more.values::<i64>().unwrap(), on);
         let mask = Tensor::from_values(&[1, 2], &[0f32, -1e4]).unwrap();
         let more = enlarged(&mask, 1, true).unwrap_or_else(|_| panic!("enlarged"));
         assert_eq!(more.values::<f32>().unwrap(), [0.0, -1e4, -1e4, -1e4, -1e4]);

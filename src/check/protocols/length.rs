@@ -1,6 +1,7 @@
 //! Writes whose place is the length of an input: given the newest positions alone they land at 0.
 
 use super::fill::{fill, Fill};
+use super::growth::counted;
 use super::{finding, Bench, Found, Function, Halt, Session, Verdict};
 use crate::check::graph::partial_writes;
 use crate::check::numbers::rows as row_list;
@@ -221,26 +222,19 @@ fn resized(t: &Tensor, axis: usize, extent: usize) -> Option<Tensor> {
     if old == 0 || extent > 1 << 16 {
         return None;
     }
-    let inner: usize = shape[axis + 1..].iter().product();
-    let outer: usize = shape[..axis].iter().product();
-    let values = t.reals()?;
-    let integer = matches!(t.dtype().class(), Class::Int { .. });
-    let mut out = Vec::with_capacity(outer.checked_mul(extent)?.checked_mul(inner)?);
-    for o in 0..outer {
-        for k in 0..extent {
-            for i in 0..inner {
-                let at = |k: usize| values[(o * old + k) * inner + i];
-                out.push(match k < old {
-                    true => at(k),
-                    false if integer => at(old - 1) + (k + 1 - old) as f64,
-                    false => at(old - 1),
-                });
-            }
-        }
-    }
+    let row = shape[axis + 1..].iter().product::<usize>() * t.dtype().size();
+    let bytes = t.bytes();
+    let blocks = bytes.chunks_exact((old * row).max(1));
+    let rows = blocks
+        .flat_map(|block| (0..extent).flat_map(move |k| &block[k.min(old - 1) * row..][..row]));
+    let out: Vec<u8> = rows.copied().collect();
     let mut shape = shape.to_vec();
     shape[axis] = extent;
-    Tensor::from_values(&shape, &out).ok()?.cast(t.dtype()).ok()
+    let out = Tensor::from_bytes(t.dtype(), &shape, &out).ok()?;
+    match t.dtype().class() {
+        Class::Int { .. } => counted(&out, axis, old).ok(),
+        _ => Some(out),
+    }
 }
 
 /// The last `n` along an axis.
@@ -257,4 +251,30 @@ fn cut(t: &Tensor, axis: usize, n: usize) -> Option<Tensor> {
     let mut shape = shape.to_vec();
     shape[axis] = n;
     Tensor::from_bytes(t.dtype(), &shape, &out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_count_on_and_other_values_repeat() {
+        let large = Tensor::from_values(&[1, 2], &[3, 1i64 << 53]).unwrap();
+        let more = resized(&large, 1, 4).unwrap();
+        let on = [3, 1 << 53, (1 << 53) + 1, (1 << 53) + 2];
+        assert_eq!(more.values::<i64>().unwrap(), on);
+        let first = resized(&large, 1, 1).unwrap();
+        assert_eq!(first.values::<i64>().unwrap(), [3]);
+        let rows = Tensor::from_values(&[2, 2], &[1f32, 2.0, 3.0, 4.0]).unwrap();
+        let more = resized(&rows, 0, 3).unwrap();
+        assert_eq!(
+            more.values::<f32>().unwrap(),
+            [1.0, 2.0, 3.0, 4.0, 3.0, 4.0]
+        );
+        let wide = resized(&rows, 1, 3).unwrap();
+        assert_eq!(
+            wide.values::<f32>().unwrap(),
+            [1.0, 2.0, 2.0, 3.0, 4.0, 4.0]
+        );
+    }
 }

@@ -14,14 +14,18 @@ pub(in crate::runtime) struct Grouped {
     /// The result is broadcast to a shape.
     pub broadcast: bool,
     /// How often every head is repeated; `None` where indices pick the heads.
-    pub times: Option<u16>,
+    pub times: Option<u32>,
 }
 
 impl Grouped {
     /// The form in which a program carries it.
     pub fn codes(self) -> [i32; 3] {
-        let times = self.times.map_or(-1, i32::from);
-        [i32::from(self.transposed), i32::from(self.broadcast), times]
+        let times = self.times.and_then(|n| i32::try_from(n).ok());
+        [
+            i32::from(self.transposed),
+            i32::from(self.broadcast),
+            times.unwrap_or(-1),
+        ]
     }
 
     /// From that form.
@@ -32,7 +36,7 @@ impl Grouped {
         Some(Grouped {
             transposed: transposed != 0,
             broadcast: broadcast != 0,
-            times: u16::try_from(times).ok(),
+            times: u32::try_from(times).ok(),
         })
     }
 }
@@ -62,8 +66,9 @@ pub(super) fn lying(how: &Tensor, args: &[Tensor]) -> OpResult<Option<Lying>> {
     }
     let heads = match how.times {
         Some(times) => {
-            let mut heads = room_for_matrices(&[cache.dims()[1], times.into()])?;
-            let each = |h| std::iter::repeat_n(h, times.into());
+            let times = usize::try_from(times).map_err(|_| few)?;
+            let mut heads = room_for_matrices(&[cache.dims()[1], times])?;
+            let each = |h| std::iter::repeat_n(h, times);
             heads.extend((0..cache.dims()[1]).flat_map(each));
             heads
         }

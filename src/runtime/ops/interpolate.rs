@@ -1,6 +1,7 @@
 //! Values between grid points.
 
 use super::cast::cast;
+use super::gather::by_size;
 use super::{extent, Call, Kernel};
 use crate::runtime::dtype::Class;
 use crate::runtime::error::shape;
@@ -88,7 +89,7 @@ fn interpolate(call: &mut Call<'_>) -> OpResult<Tensor> {
     if own.class() == Class::Complex {
         return Err(format!("is not defined for {own}"));
     }
-    let wide = wide(own);
+    let wide = wide(own, nearest);
     let t = cast(&t, wide)?.contiguous()?;
     let mut out = Tensor::alloc(wide, &sizes)?;
     if out.is_empty() {
@@ -128,18 +129,19 @@ fn interpolate(call: &mut Call<'_>) -> OpResult<Tensor> {
         same: &same,
         nearest,
     };
-    if wide == DType::F64 {
-        grid.fill(t.data::<f64>()?, out.data_mut()?)?;
-    } else {
-        grid.fill(t.data::<f32>()?, out.data_mut()?)?;
+    match wide {
+        _ if nearest => by_size!(own.size(), T => grid.pick::<T>(t.data()?, out.data_mut()?)),
+        DType::F64 => grid.mix::<f64>(t.data()?, out.data_mut()?)?,
+        _ => grid.mix::<f32>(t.data()?, out.data_mut()?)?,
     }
     cast(&out, own)
 }
 
-/// What values are kept in.
-fn wide(own: DType) -> DType {
+/// What values are kept in: what only moves stays as it is.
+fn wide(own: DType, nearest: bool) -> DType {
     match own {
-        DType::F64 => own,
+        _ if nearest => own,
+        DType::F64 | DType::I64 | DType::U64 => DType::F64,
         _ => DType::F32,
     }
 }
@@ -157,8 +159,16 @@ struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    fn fill<T: num_traits::Float>(&self, from: &[T], to: &mut [T]) -> OpResult<()> {
-        if self.nearest || from.iter().all(|v| v.is_finite()) {
+    /// Each element is the nearest one.
+    fn pick<T: Copy>(&self, from: &[T], to: &mut [T]) {
+        self.each(from, to, |base, around, (low, _, _)| {
+            from[base + around[0].0 + low]
+        });
+    }
+
+    /// Each element is what lies between its corners.
+    fn mix<T: num_traits::Float>(&self, from: &[T], to: &mut [T]) -> OpResult<()> {
+        if from.iter().all(|v| v.is_finite()) {
             self.add_up(from, to);
             return Ok(());
         }
@@ -191,6 +201,28 @@ impl Grid<'_> {
 
     /// The corners of each element, times their weights.
     fn add_up<T: num_traits::Float>(&self, from: &[T], to: &mut [T]) {
+        let whole = self.same.last() == Some(&true);
+        self.each(from, to, |base, around, (low, high, w)| {
+            let sum = |at: usize, w: f32, start: T| {
+                around.iter().fold(start, |sum, (corner, weight)| {
+                    sum + from[base + corner + at] * number(weight * w)
+                })
+            };
+            match whole {
+                true => sum(*low, 1.0, T::zero()),
+                false => sum(*high, *w, sum(*low, 1.0 - w, T::zero())),
+            }
+        });
+    }
+
+    /// Writes `value` of each element: where the dimensions that stay put it, its corners over the others but
+    /// the last, its place along the last.
+    fn each<T: Copy>(
+        &self,
+        from: &[T],
+        to: &mut [T],
+        value: impl Fn(usize, &[(usize, f32)], &(usize, usize, f32)) -> T,
+    ) {
         let (sizes, places) = (self.sizes, self.places);
         let Some(last) = sizes.len().checked_sub(1) else {
             to.copy_from_slice(from);
@@ -210,19 +242,8 @@ impl Grid<'_> {
                 }
             }
             corners(&outer, self.nearest, &mut around);
-            for (o, (low, high, w)) in row.iter_mut().zip(&places[last]) {
-                let sum = |at: usize, w: f32, start: T| {
-                    around.iter().fold(start, |sum, (corner, weight)| {
-                        sum + from[base + corner + at] * number(weight * w)
-                    })
-                };
-                *o = if self.nearest {
-                    from[base + around[0].0 + low]
-                } else if self.same[last] {
-                    sum(*low, 1.0, T::zero())
-                } else {
-                    sum(*high, *w, sum(*low, 1.0 - w, T::zero()))
-                };
+            for (o, place) in row.iter_mut().zip(&places[last]) {
+                *o = value(base, &around, place);
             }
             for d in (0..last).rev() {
                 index[d] += 1;
@@ -260,7 +281,7 @@ fn interpolate_coordinates(call: &mut Call<'_>) -> OpResult<Tensor> {
     }
     let steps = row_major(t.dims());
     // Between points the reference knows nothing wider than single precision.
-    let wide = if nearest { wide(own) } else { DType::F32 };
+    let wide = if nearest { own } else { DType::F32 };
     let field = cast(t, wide)?.contiguous()?;
     let points = cast(points, DType::F64)?.contiguous()?;
     let mut out = Tensor::alloc(wide, &[points.dims()[0]])?;
@@ -275,23 +296,15 @@ fn interpolate_coordinates(call: &mut Call<'_>) -> OpResult<Tensor> {
         }
         let all: Vec<&(usize, usize, f32)> = places.iter().collect();
         corners(&all, nearest, &mut around);
-        if wide == DType::F64 {
-            out.data_mut::<f64>()?[i] = at_point(field.data()?, &around, nearest);
-        } else {
-            out.data_mut::<f32>()?[i] = at_point(field.data()?, &around, nearest);
+        if nearest {
+            by_size!(own.size(), T => out.data_mut::<T>()?[i] = field.data::<T>()?[around[0].0]);
+            continue;
         }
+        let from = field.data::<f32>()?;
+        let corners = around.iter();
+        out.data_mut::<f32>()?[i] = corners.fold(0.0, |sum, (at, w)| sum + from[*at] * w);
     }
     cast(&out, own)
-}
-
-/// The value between corners.
-fn at_point<T: num_traits::Float>(from: &[T], around: &[(usize, f32)], nearest: bool) -> T {
-    match around {
-        [(at, _)] if nearest => from[*at],
-        all => all.iter().fold(T::zero(), |sum, (at, weight)| {
-            sum + from[*at] * number(*weight)
-        }),
-    }
 }
 
 pub const OPS: &[(&str, Kernel)] = &[

@@ -85,7 +85,7 @@ pub(super) fn rule(editor: &Editor<'_>, place: usize) -> Option<Edit> {
             {
                 return None;
             }
-            how.times = Some(count.try_into().ok()?);
+            how.times = Some(i32::try_from(count).ok()?.try_into().ok()?);
             args.push(cache);
             cache
         }
