@@ -507,7 +507,10 @@ impl Tensor {
 
     /// Integers of any integer or boolean type.
     pub(crate) fn ints(&self) -> OpResult<SmallVec<[i64; 8]>> {
-        let t = self.contiguous()?;
+        let t = match self.is_contiguous() {
+            true => Cow::Borrowed(self),
+            false => Cow::Owned(self.contiguous()?),
+        };
         let mut out = SmallVec::new();
         // As many as a program asks for: an error and not the end of the process.
         out.try_reserve_exact(t.len())
