@@ -123,10 +123,17 @@ pub(super) struct Scratch {
     pub panel: Vec<f32>,
 }
 
-/// A product of `m` rows and `n` columns, [`BLOCK`] columns at a time, on several threads where so many
+/// Columns of a product of one row with rows of halves that are computed at a time: so many that each of the
+/// streams [`Stored::dots`] reads is long, and few enough for a thread that is early to take some over.
+fn streamed(n: usize) -> usize {
+    let threads = rayon::current_thread_index().map_or(1, |_| rayon::current_num_threads());
+    n.div_ceil(2 * threads).max(BLOCK)
+}
+
+/// A product of `m` rows and `n` columns, `width` columns at a time, on several threads where so many
 /// multiplications are worth it. `block` writes the columns from the given one on.
 pub(super) fn by_columns<H: Stored>(
-    (m, n): (usize, usize),
+    (m, n, width): (usize, usize, usize),
     work: usize,
     out: &mut [H],
     block: impl Fn(usize, &mut Scratch) -> OpResult<()> + Sync,
@@ -137,33 +144,33 @@ pub(super) fn by_columns<H: Stored>(
     if m == 1 {
         // What belongs to a block lies together.
         let write = |scratch: &mut Scratch, (i, out): (usize, &mut [H])| {
-            scratch.part.resize(out.len(), 0f32);
-            block(i * BLOCK, scratch)?;
+            sized(&mut scratch.part, out.len())?;
+            block(i * width, scratch)?;
             H::rounded(&scratch.part, out);
             Ok(())
         };
         return match threads(work) {
             gemm::Parallelism::Rayon(_) => out
-                .par_chunks_mut(BLOCK)
+                .par_chunks_mut(width)
                 .enumerate()
                 .try_for_each_init(Scratch::default, write),
             gemm::Parallelism::None => {
                 let mut scratch = Scratch::default();
-                let mut blocks = out.chunks_mut(BLOCK).enumerate();
+                let mut blocks = out.chunks_mut(width).enumerate();
                 blocks.try_for_each(|block| write(&mut scratch, block))
             }
         };
     }
     let rounded = |first: usize, scratch: &mut Scratch| -> OpResult<Vec<H>> {
-        let width = BLOCK.min(n - first);
-        scratch.part.resize(m * width, 0f32);
+        let width = width.min(n - first);
+        sized(&mut scratch.part, m * width)?;
         block(first, scratch)?;
         let mut part = vec![H::zeroed(); m * width];
         H::rounded(&scratch.part, &mut part);
         Ok(part)
     };
-    let firsts: Vec<usize> = (0..n).step_by(BLOCK).collect();
-    for firsts in firsts.chunks(ROUND.div_ceil(m * BLOCK)) {
+    let firsts: Vec<usize> = (0..n).step_by(width).collect();
+    for firsts in firsts.chunks(ROUND.div_ceil(m * width)) {
         let parts: Vec<OpResult<Vec<H>>> = match threads(work) {
             gemm::Parallelism::Rayon(_) => firsts
                 .par_iter()
@@ -195,10 +202,11 @@ fn widening<H: Stored>(
     if !b.covers(k, n) {
         return Err("internal: a matrix reaches beyond its memory".into());
     }
+    let streams = b.rows == 1 && m == 1;
     let block = |first: usize, scratch: &mut Scratch| -> OpResult<()> {
         let Scratch { part, panel } = scratch;
         let width = part.len() / m;
-        if b.rows == 1 && m == 1 {
+        if streams {
             let rows = &b.data[b.start + first * b.cols..];
             H::dots(a, rows, b.cols, part, panel);
             return Ok(());
@@ -238,7 +246,8 @@ fn widening<H: Stored>(
         product((m, k, width), lhs, rhs, part, gemm::Parallelism::None)
     };
     let work = m.saturating_mul(k).saturating_mul(n);
-    by_columns((m, n), work, out, block)
+    let width = if streams { streamed(n) } else { BLOCK };
+    by_columns((m, n, width), work, out, block)
 }
 
 fn complex(
@@ -474,3 +483,31 @@ pub const OPS: &[(&str, Kernel)] = &[
     ("batch_matmul", Kernel::One(strict)),
     ("broadcasting_batch_matmul", Kernel::One(broadcasting)),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads divide the columns differently; each sum is that of one order of additions.
+    #[test]
+    fn a_product_is_the_same_on_any_number_of_threads() {
+        let (k, n) = (500, 1003);
+        let halves = |count: usize, step: usize| -> Vec<f16> {
+            let each = (0..count).map(|i| (i * step % 1009) as f32 / 100.0 - 5.0);
+            each.map(f16::from_f32).collect()
+        };
+        let a = Tensor::from_values(&[1, k], &halves(k, 7)).unwrap();
+        let rows = Tensor::from_values(&[n, k], &halves(n * k, 11)).unwrap();
+        let b = rows.view(
+            [k, n].as_slice().into(),
+            [1, k as isize].as_slice().into(),
+            0,
+        );
+        let alone = batch_matmul(&a, &b).unwrap().bytes().into_owned();
+        for count in 1..=5 {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(count);
+            let together = pool.build().unwrap().install(|| batch_matmul(&a, &b));
+            assert_eq!(alone, *together.unwrap().bytes(), "{count} threads");
+        }
+    }
+}

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 
 use super::cast::cast;
 use super::dot::Stored;
-use super::matmul::{by_columns, product, Matrix, Scratch};
+use super::matmul::{by_columns, product, Matrix, Scratch, BLOCK};
 use super::{nibbles, Call, Kernel};
 use crate::runtime::error::shape;
 use crate::runtime::tensor::{sized, Dims, OpResult, Tensor};
@@ -413,9 +413,9 @@ fn packed_product(call: &mut Call<'_>) -> OpResult<Tensor> {
     };
     let work = m.saturating_mul(k).saturating_mul(n);
     match own {
-        DType::F16 => by_columns((m, n), work, out.data_mut::<f16>()?, block)?,
-        DType::BF16 => by_columns((m, n), work, out.data_mut::<bf16>()?, block)?,
-        _ => by_columns((m, n), work, out.data_mut::<f32>()?, block)?,
+        DType::F16 => by_columns((m, n, BLOCK), work, out.data_mut::<f16>()?, block)?,
+        DType::BF16 => by_columns((m, n, BLOCK), work, out.data_mut::<bf16>()?, block)?,
+        _ => by_columns((m, n, BLOCK), work, out.data_mut::<f32>()?, block)?,
     }
     cast(&out, dtype)
 }

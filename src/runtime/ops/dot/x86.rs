@@ -55,6 +55,10 @@ fn wide(values: &[f32]) -> __m256 {
     bytemuck::pod_read_unaligned(bytemuck::cast_slice(&values[..8]))
 }
 
+/// Rows multiplied at a time. Their sums, two for each, the factors and what is converted fit in the sixteen
+/// registers.
+const STREAMS: usize = 4;
+
 /// How far in front of what is multiplied memory is asked for, in bytes.
 const AHEAD: usize = 128;
 
@@ -70,9 +74,8 @@ fn ask_behind<T>(values: &[T]) {
 /// The sum of all, in as few steps after each other as there can be.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn total([a, b, c, d]: [__m256; 4]) -> f32 {
-    let eight = _mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, d));
-    let [a, b, c, d, e, f, g, h]: [f32; 8] = bytemuck::cast(eight);
+fn total([a, b]: [__m256; 2]) -> f32 {
+    let [a, b, c, d, e, f, g, h]: [f32; 8] = bytemuck::cast(_mm256_add_ps(a, b));
     ((a + b) + (c + d)) + ((e + f) + (g + h))
 }
 
@@ -119,26 +122,44 @@ macro_rules! half {
 
             #[target_feature(enable = "avx2,fma,f16c")]
             pub fn dots(a: &[f32], b: &[$half], step: usize, sums: &mut [f32]) {
-                for (i, sum) in sums.iter_mut().enumerate() {
-                    *sum = dot(a, &b[i * step..i * step + a.len()]);
+                let row = |i: usize| &b[i * step..i * step + a.len()];
+                // Far from each other where there are many, so that each stream is one the processor foresees.
+                let stream = sums.len() / STREAMS;
+                let (streams, rest) = sums.split_at_mut(stream * STREAMS);
+                for i in 0..stream {
+                    let rows: [_; STREAMS] = std::array::from_fn(|s| row(s * stream + i));
+                    for (s, sum) in products(a, rows).into_iter().enumerate() {
+                        streams[s * stream + i] = sum;
+                    }
+                }
+                for (i, sum) in rest.iter_mut().enumerate() {
+                    [*sum] = products(a, [row(stream * STREAMS + i)]);
                 }
             }
 
+            /// The sums of products of each row with `a`.
             #[inline]
             #[target_feature(enable = "avx2,fma,f16c")]
-            fn dot(a: &[f32], b: &[$half]) -> f32 {
-                let mut sums = [_mm256_setzero_ps(); 4];
-                let (xs, ys) = (a.chunks_exact(32), b.chunks_exact(32));
-                let rest = xs.remainder().iter().zip(ys.remainder());
-                let rest: f32 = rest.map(|(x, y)| x * y.to_f32()).sum();
-                for (x, y) in xs.zip(ys) {
-                    // One line of the cache.
-                    ask_behind(y);
-                    for (i, sum) in sums.iter_mut().enumerate() {
-                        *sum = _mm256_fmadd_ps(wide(&x[8 * i..]), narrow(&y[8 * i..]), *sum);
+            fn products<const N: usize>(a: &[f32], rows: [&[$half]; N]) -> [f32; N] {
+                let mut sums = [[_mm256_setzero_ps(); 2]; N];
+                let (xs, last) = a.as_chunks::<32>();
+                let rows = rows.map(|row| row.as_chunks::<32>());
+                for (at, x) in xs.iter().enumerate() {
+                    let ys = rows.map(|(lines, _)| &lines[at]);
+                    ys.iter().for_each(|line| ask_behind(*line));
+                    for part in 0..4 {
+                        let x = wide(&x[8 * part..]);
+                        for (sums, y) in sums.iter_mut().zip(ys) {
+                            let sum = &mut sums[part % 2];
+                            *sum = _mm256_fmadd_ps(x, narrow(&y[8 * part..]), *sum);
+                        }
                     }
                 }
-                total(sums) + rest
+                std::array::from_fn(|i| {
+                    let rest = last.iter().zip(rows[i].1);
+                    let rest: f32 = rest.map(|(x, y)| x * y.to_f32()).sum();
+                    total(sums[i]) + rest
+                })
             }
 
             #[target_feature(enable = "avx2,fma,f16c")]
