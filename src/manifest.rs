@@ -12,8 +12,12 @@ use toml::de::{DeTable, DeValue};
 use crate::contract::Level;
 use crate::report::IDS;
 
+mod places;
+#[cfg(test)]
+mod tests;
 mod upgrade;
 
+use places::Places;
 use upgrade::RawUpgrade;
 pub use upgrade::Upgrade;
 
@@ -57,8 +61,8 @@ pub struct Manifest {
     pub snapshots: PathBuf,
     /// Longest time for one model, in seconds.
     pub timeout: Option<f64>,
-    /// Most memory of a worker, as written (`8GB`).
-    pub max_memory: Option<String>,
+    /// Most memory of a worker, in bytes.
+    pub max_memory: Option<u64>,
     /// The models in file order.
     pub models: Vec<Model>,
     /// The environments that `upgrade` compares.
@@ -143,6 +147,18 @@ pub enum ManifestError {
         /// What was given.
         text: String,
     },
+}
+
+/// What there is of a `pyproject.toml`.
+#[derive(Deserialize)]
+struct PyProject {
+    tool: Tool,
+}
+
+#[derive(Deserialize)]
+struct Tool {
+    #[serde(rename = "coreai-audit")]
+    ours: Raw,
 }
 
 #[derive(Deserialize)]
@@ -233,75 +249,56 @@ impl Manifest {
         };
         check_keys(table, path, &at)?;
         let order = model_order(table);
-        let raw: Raw = if is_pyproject {
-            let whole: toml::Value = toml::from_str(text).map_err(|e| toml_error(path, &at, &e))?;
-            let value = whole
-                .get("tool")
-                .and_then(|t| t.get("coreai-audit"))
-                .cloned();
-            value
-                .unwrap_or_else(|| toml::Value::Table(toml::Table::new()))
-                .try_into()
-                .map_err(|e| toml_error(path, &at, &e))?
-        } else {
-            toml::from_str(text).map_err(|e| toml_error(path, &at, &e))?
+        let raw = match is_pyproject {
+            true => toml::from_str(text).map(|whole: PyProject| whole.tool.ours),
+            false => toml::from_str(text),
         };
-        Manifest::build(raw, order, path, &at).map(Some)
+        let raw = raw.map_err(|e| toml_error(path, &at, &e))?;
+        let places = Places {
+            table,
+            path,
+            at: &at,
+        };
+        Manifest::build(raw, order, &places).map(Some)
     }
 
-    fn build(
-        raw: Raw,
-        order: Vec<(String, usize)>,
-        path: &Path,
-        at: &dyn Fn(usize) -> usize,
-    ) -> Result<Manifest, ManifestError> {
-        let base = path.parent().map(Path::to_owned).unwrap_or_default();
+    fn build(raw: Raw, order: Vec<String>, places: &Places<'_>) -> Result<Manifest, ManifestError> {
+        let base = places.path.parent().map(Path::to_owned).unwrap_or_default();
         let level = raw.level.unwrap_or_default();
         let mut models = Vec::new();
-        for (name, offset) in order {
+        for name in order {
             let Some(model) = raw.models.get(&name) else {
                 continue;
             };
-            let (file, function) = split_recipe(&model.recipe)
-                .map_err(|e| invalid(path, at(offset), format!("models.{name}.recipe: {e}")))?;
-            if let Some(allow) = model.allow.iter().find(|a| a.reason.trim().is_empty()) {
-                return Err(invalid(
-                    path,
-                    at(offset),
-                    format!("models.{name}.allow: {} needs a reason", allow.id),
-                ));
-            }
-            if let Some(allow) = model.allow.iter().find(|a| !IDS.contains(&a.id.as_str())) {
-                return Err(invalid(
-                    path,
-                    at(offset),
-                    format!(
-                        "models.{name}.allow: no finding has the id {:?}{}",
-                        allow.id,
-                        did_you_mean(&allow.id, IDS)
-                    ),
-                ));
+            let wrong = |keys: &[&str], key: &str, what: String| {
+                let keys = [&["models", &name, key], keys].concat();
+                places.wrong(&keys, format!("models.{name}.{key}: {what}"))
+            };
+            let (file, function) =
+                split_recipe(&model.recipe).map_err(|e| wrong(&[], "recipe", e.to_string()))?;
+            for (i, allow) in model.allow.iter().enumerate() {
+                let i = i.to_string();
+                if allow.reason.trim().is_empty() {
+                    let what = format!("{} needs a reason", allow.id);
+                    return Err(wrong(&[&i, "reason"], "allow", what));
+                }
+                if !IDS.contains(&allow.id.as_str()) {
+                    let hint = did_you_mean(&allow.id, IDS);
+                    let what = format!("no finding has the id {:?}{hint}", allow.id);
+                    return Err(wrong(&[&i, "id"], "allow", what));
+                }
             }
             if model.steps.is_some_and(|s| s == 0 || s > MOST_STEPS) {
-                return Err(invalid(
-                    path,
-                    at(offset),
-                    format!(
-                        "models.{name}.steps: expected a number of calls from 1 to {MOST_STEPS}"
-                    ),
-                ));
+                let what = format!("expected a number of calls from 1 to {MOST_STEPS}");
+                return Err(wrong(&[], "steps", what));
             }
             for (key, value) in [("atol", model.atol), ("rtol", model.rtol)] {
                 if value.is_some_and(|v| !(v.is_finite() && v >= 0.0)) {
-                    return Err(invalid(
-                        path,
-                        at(offset),
-                        format!("models.{name}.{key}: expected a number that is not negative"),
-                    ));
+                    let what = "expected a number that is not negative".to_owned();
+                    return Err(wrong(&[], key, what));
                 }
             }
             models.push(Model {
-                name,
                 file: base.join(file),
                 function,
                 level: model.level.unwrap_or(level),
@@ -310,23 +307,22 @@ impl Manifest {
                 atol: model.atol,
                 rtol: model.rtol,
                 requirements: model.requirements.clone(),
+                name,
             });
         }
         if raw.timeout.is_some_and(|t| !(t > 0.0 && t < MOST_SECONDS)) {
-            return Err(invalid(
-                path,
-                1,
-                "timeout: expected a positive number of seconds below a billion".to_owned(),
-            ));
+            let what = "timeout: expected a positive number of seconds below a billion";
+            return Err(places.wrong(&["timeout"], what.to_owned()));
         }
-        let upgrade = raw.upgrade.build(&base);
+        let max_memory = raw.max_memory.as_deref().map(parse_bytes).transpose();
         Ok(Manifest {
-            upgrade: upgrade.map_err(|message| invalid(path, 1, message))?,
-            path: path.to_owned(),
+            upgrade: raw.upgrade.build(&base, places)?,
+            path: places.path.to_owned(),
             python: raw.python.map(|p| base.join(p)),
             snapshots: base.join(raw.snapshots.unwrap_or_else(|| PathBuf::from("snapshots"))),
             timeout: raw.timeout,
-            max_memory: raw.max_memory,
+            max_memory: max_memory
+                .map_err(|e| places.wrong(&["max_memory"], format!("max_memory: {e}")))?,
             models,
         })
     }
@@ -436,8 +432,8 @@ fn unknown_key(
     Ok(())
 }
 
-/// Names of the models with their offsets, in file order.
-fn model_order(table: &DeTable<'_>) -> Vec<(String, usize)> {
+/// Names of the models, in file order.
+fn model_order(table: &DeTable<'_>) -> Vec<String> {
     let mut order: Vec<(String, usize)> = table_in(table, "models")
         .map(|models| {
             models
@@ -447,7 +443,7 @@ fn model_order(table: &DeTable<'_>) -> Vec<(String, usize)> {
         })
         .unwrap_or_default();
     order.sort_by_key(|(_, offset)| *offset);
-    order
+    order.into_iter().map(|(name, _)| name).collect()
 }
 
 fn table_in<'a, 'b>(table: &'a DeTable<'b>, key: &str) -> Option<&'a DeTable<'b>> {

@@ -86,7 +86,7 @@ impl Args {
             .map_or_else(Defaults::default, |m| Defaults {
                 python: m.python.as_deref(),
                 timeout: m.timeout,
-                max_memory: m.max_memory.as_deref(),
+                max_memory: m.max_memory,
             });
         let mut supervisor = self.worker.supervisor(&defaults, &cleanup)?;
         let mut progress = Reporter::new(1, std::io::stderr().is_terminal());

@@ -76,7 +76,7 @@ impl Args {
             .map_or_else(Defaults::default, |m| Defaults {
                 python: m.python.as_deref(),
                 timeout: m.timeout,
-                max_memory: m.max_memory.as_deref(),
+                max_memory: m.max_memory,
             });
         for model in &models {
             cleanup.add(gate::temporary_beside(&gate::asset_path(&settings, model)));

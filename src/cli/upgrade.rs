@@ -182,7 +182,7 @@ impl Args {
             .map_or_else(Defaults::default, |m| Defaults {
                 python: m.python.as_deref(),
                 timeout: m.timeout,
-                max_memory: m.max_memory.as_deref(),
+                max_memory: m.max_memory,
             });
         let python = Interpreter::find(self.python.as_deref().or(defaults.python))?;
         let scratch = tempfile::tempdir().map_err(|e| {
@@ -213,7 +213,7 @@ impl Args {
                 ExecutorName::Ray => Executor::Ray(self.ray_address.clone()),
             },
             jobs: self.jobs.map(usize::from),
-            limits: self.limits.limits(&defaults)?,
+            limits: self.limits.limits(&defaults),
             debug_info: self.limits.debug_info,
         };
         let interrupt = Interrupt::default();

@@ -53,7 +53,7 @@ fn positive(text: &str) -> Result<f64, String> {
 pub(super) struct Defaults<'a> {
     pub(super) python: Option<&'a Path>,
     pub(super) timeout: Option<f64>,
-    pub(super) max_memory: Option<&'a str>,
+    pub(super) max_memory: Option<u64>,
 }
 
 impl WorkerArgs {
@@ -64,7 +64,7 @@ impl WorkerArgs {
         cleanup: &Cleanup,
     ) -> Result<Supervisor, Failure> {
         let interpreter = Interpreter::find(self.python.as_deref().or(defaults.python))?;
-        let supervisor = Supervisor::new(interpreter, self.limits.limits(defaults)?);
+        let supervisor = Supervisor::new(interpreter, self.limits.limits(defaults));
         let (worker, cleanup) = (supervisor.current_worker(), cleanup.clone());
         ctrlc::set_handler(move || {
             if let Ok(Some(leader)) = worker.lock().map(|w| *w) {
@@ -85,19 +85,12 @@ impl WorkerArgs {
 
 impl LimitArgs {
     /// The limits, with the manifest's where none are given.
-    pub(super) fn limits(&self, defaults: &Defaults<'_>) -> Result<Limits, Failure> {
+    pub(super) fn limits(&self, defaults: &Defaults<'_>) -> Limits {
         let seconds = self.timeout.or(defaults.timeout).unwrap_or(TIMEOUT_SECONDS);
-        let max_memory = match (self.max_memory, defaults.max_memory) {
-            (Some(limit), _) => Some(limit),
-            (None, Some(text)) => {
-                Some(parse_bytes(text).map_err(|e| format!("max_memory in the manifest: {e}"))?)
-            }
-            (None, None) => None,
-        };
-        Ok(Limits {
+        Limits {
             timeout: Duration::from_secs_f64(seconds),
-            max_memory,
-        })
+            max_memory: self.max_memory.or(defaults.max_memory),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
-use super::{table_in, unknown_key, ManifestError};
+use super::{table_in, unknown_key, ManifestError, Places};
 use crate::upgrade::EnvSpec;
 
 const UPGRADE_KEYS: &[&str] = &["requirements", "env"];
@@ -39,8 +39,12 @@ struct RawEnv {
 
 impl RawUpgrade {
     /// Paths are relative to the manifest's folder `base`.
-    pub(super) fn build(self, base: &Path) -> Result<Upgrade, String> {
-        let environments = self.env.into_iter().map(|env| environment(env, base));
+    pub(super) fn build(self, base: &Path, places: &Places<'_>) -> Result<Upgrade, ManifestError> {
+        let environments = self.env.into_iter().enumerate().map(|(i, env)| {
+            environment(env, base).map_err(|(key, message)| {
+                places.wrong(&["upgrade", "env", &i.to_string(), key], message)
+            })
+        });
         Ok(Upgrade {
             requirements: self.requirements,
             environments: environments.collect::<Result<_, _>>()?,
@@ -67,13 +71,14 @@ pub(super) fn check_keys(
     Ok(())
 }
 
-/// One `[[upgrade.env]]`.
-fn environment(raw: RawEnv, base: &Path) -> Result<EnvSpec, String> {
+/// One `[[upgrade.env]]`; an error says which key it is about.
+fn environment(raw: RawEnv, base: &Path) -> Result<EnvSpec, (&'static str, String)> {
     if raw.name.trim().is_empty() {
-        return Err("upgrade.env: expected a name for each environment".to_owned());
+        let what = "upgrade.env: expected a name for each environment";
+        return Err(("name", what.to_owned()));
     }
-    let said = |message: String| format!("upgrade.env {:?}: {message}", raw.name);
-    let mut spec = match (&raw.requirements, &raw.file, &raw.existing) {
+    let said = |message: &str| format!("upgrade.env {:?}: {message}", raw.name);
+    let made = match (&raw.requirements, &raw.file, &raw.existing) {
         (Some(lines), None, None) => {
             let folder = Some(base.to_owned()).filter(|b| !b.as_os_str().is_empty());
             EnvSpec::requirements(&raw.name, lines.clone(), folder)
@@ -83,12 +88,15 @@ fn environment(raw: RawEnv, base: &Path) -> Result<EnvSpec, String> {
             .or_else(|error| EnvSpec::misplaced(&raw.name, error)),
         (None, None, Some(path)) => Ok(EnvSpec::existing(&raw.name, &base.join(path))),
         _ => {
-            return Err(said(
-                "expected one of requirements, file and existing".to_owned(),
-            ))
+            let what = "expected one of requirements, file and existing";
+            return Err(("name", said(what)));
         }
-    }
-    .map_err(|e| said(e.to_string()))?;
+    };
+    let key = match raw.file {
+        Some(_) => "file",
+        None => "requirements",
+    };
+    let mut spec = made.map_err(|e| (key, said(&e.to_string())))?;
     if raw.python.is_some() {
         spec.python = raw.python;
     }

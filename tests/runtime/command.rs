@@ -262,6 +262,25 @@ fn positions_that_were_made_up_beyond_the_cache_are_told() {
 }
 
 #[test]
+fn positions_beyond_a_free_extent_are_told_how_to_enlarge_it() {
+    // `cache.index_put_((position,), x); return cache.sum(0)`, with any number of rows.
+    let root = unpacked("free-cache.tar.zst");
+    let run = |rows: &str| {
+        let args = ["--steps", "7", "--capacity", rows, "--format", "json"];
+        run(root.path(), &[&args[..], &["free.aimodel"]].concat())
+    };
+    let told = "error: step 5 (from 0): graph main: coreai.scatter_nd (op 7): index 5 is outside a dimension of 5; \
+         positions are made up by counting and have reached 5, beyond the capacity: give fewer --steps or a shorter \
+         --prompt, or more rows with --capacity\n";
+    let said = run("5");
+    assert_eq!((said.code, said.err.as_str()), (2, told));
+    let said = run("7");
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    let report: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(report["states"][0]["shape"], serde_json::json!([7, 2]));
+}
+
+#[test]
 fn an_error_names_its_step_and_hints_at_made_up_values_alone() {
     let root = unpacked("calls-qwen3-bf16.tar.zst");
     let mut ids = Tensor::zeros(DType::I32, &[1, 1]).expect("zeros");
