@@ -6,7 +6,7 @@ use super::ahead::{self, Ahead};
 use super::error::{extents, shape};
 use super::ops::{reduce_with, scatter_nd, Call, Combiner, Declared, Kernel, Val};
 use super::plan::{Code, How, Instr, Kind, Operand, Plan};
-use super::tensor::{Dims, OpResult, Tensor};
+use super::tensor::{bounded, Dims, OpResult, Tensor};
 use super::{DType, RunError};
 use crate::runtime::ops::cast;
 
@@ -499,6 +499,9 @@ fn fits(t: &Tensor, declared: &Declared) -> OpResult<()> {
             .zip(&declared.dims)
             .all(|(have, want)| want.is_none_or(|w| w == *have as u64));
     if t.dtype() == declared.dtype && extents_fit {
+        if t.is_empty() {
+            bounded(t.dims()).map_err(|e| format!("is {e}"))?;
+        }
         return Ok(());
     }
     Err(format!(

@@ -260,14 +260,17 @@ pub(crate) fn count(dims: &[usize]) -> Option<usize> {
     dims.iter().try_fold(1usize, |n, d| n.checked_mul(*d))
 }
 
-/// The number of elements of a shape, where a value may have so many.
+/// The number of elements of a shape, where a value may have so many. One without elements may have no more
+/// along its other dimensions: kernels walk those too.
 pub(crate) fn bounded(dims: &[usize]) -> OpResult<usize> {
-    count(dims).filter(|n| *n <= MAX_ELEMENTS).ok_or_else(|| {
-        format!(
+    let mut others = dims.iter().filter(|d| **d != 0);
+    match others.try_fold(1usize, |n, d| n.checked_mul(*d)) {
+        Some(n) if n <= MAX_ELEMENTS => Ok(if dims.contains(&0) { 0 } else { n }),
+        _ => Err(format!(
             "a value of shape {} is beyond the limit of {MAX_ELEMENTS} elements",
             show(dims)
-        )
-    })
+        )),
+    }
 }
 
 /// Row-major strides.

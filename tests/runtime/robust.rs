@@ -75,6 +75,36 @@ fn requests_beyond_all_memory_are_refused() {
     assert!(e.unwrap_err().contains("beyond the limit"));
 }
 
+/// Kernels walk the other dimensions of a value without elements, so those have a limit too.
+#[test]
+fn a_value_without_elements_has_no_endless_extents() {
+    let limit = "is beyond the limit of 2147483647 elements";
+    let empty = t::<f32>(&[3, 0, 1], &[]);
+    let wide = t(&[3], &[1i64, 1, 1 << 40]);
+    let e = apply(
+        &["3x0x1xf32", "3xsi64"],
+        "tile",
+        "?x?x?xf32",
+        &[empty.clone(), wide],
+    );
+    let tile = "graph main: coreai.tile (op 0): a value of shape [1, 3, 1, 0, 1099511627776, 1]";
+    assert_eq!(e.unwrap_err(), format!("{tile} {limit}"));
+    let shape = t(&[2], &[1i64 << 40, 0]);
+    let e = apply(
+        &["3x0x1xf32", "2xsi64"],
+        "reshape",
+        "?x?xf32",
+        &[empty, shape],
+    );
+    let reshape =
+        "graph main: coreai.reshape (op 0): the result is a value of shape [1099511627776, 0]";
+    assert_eq!(e.unwrap_err(), format!("{reshape} {limit}"));
+    let input = t::<f32>(&[1 << 40, 0], &[]);
+    assert!(apply(&["?x?xf32"], "relu", "?x?xf32", &[input])
+        .unwrap_err()
+        .ends_with(limit));
+}
+
 #[test]
 fn shapes_that_do_not_fit_each_other_are_told() {
     let (a, b) = (t(&[2], &[1f32, 2.0]), t(&[3], &[1f32, 2.0, 3.0]));
