@@ -24,6 +24,14 @@ impl Number {
         }
     }
 
+    /// Whether it is smaller; no rounding makes two integers equal.
+    pub fn is_below(self, other: Number) -> bool {
+        match (self, other) {
+            (Number::Whole(a), Number::Whole(b)) => a < b,
+            _ => self.real() < other.real(),
+        }
+    }
+
     /// All digits, for a value that is told apart from a close one.
     pub fn exactly(self) -> String {
         match self {

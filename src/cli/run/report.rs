@@ -10,6 +10,9 @@ use std::path::Path;
 /// Version of the JSON document.
 const SCHEMA_VERSION: u32 = 1;
 
+/// Elements that are looked at together.
+const PART: usize = 1 << 14;
+
 /// What was measured, in milliseconds.
 pub struct Timing {
     /// Reading the asset and preparing its program.
@@ -87,19 +90,35 @@ fn slope(values: &[f64]) -> Option<f64> {
 
 impl Value {
     fn new((name, t): &(String, Tensor)) -> Value {
+        let (mut range, mut nan): (Option<[Number; 2]>, usize) = (None, 0);
+        let (bytes, size) = (t.bytes(), t.dtype().size());
+        // A part at a time: a state may be as large as memory, and doubles of it are larger.
+        let parts = bytes.chunks(PART * size).map(|part| {
+            let values = Tensor::from_bytes(t.dtype(), &[part.len() / size], part);
+            values.ok().as_ref().and_then(Values::of)
+        });
         // Of complex numbers none is the smallest.
-        let values = Values::of(t).filter(|_| t.dtype().part().is_none());
-        // JSON has no infinity.
-        let finite =
-            |(low, high): &(Number, Number)| [low, high].iter().all(|n| n.real().is_finite());
-        let range = values.as_ref().and_then(Values::range).filter(finite);
-        let reals = values.iter().flat_map(|v| &v.reals);
+        for values in parts.flatten().filter(|_| t.dtype().part().is_none()) {
+            nan += values.reals.iter().filter(|v| v.is_nan()).count();
+            if let Some((low, high)) = values.range() {
+                let [lowest, highest] = range.unwrap_or([low, high]);
+                range = Some([
+                    if low.is_below(lowest) { low } else { lowest },
+                    if highest.is_below(high) {
+                        high
+                    } else {
+                        highest
+                    },
+                ]);
+            }
+        }
         Value {
             name: name.clone(),
             dtype: t.dtype().name(),
             shape: t.shape().to_vec(),
-            range: range.map(|(low, high)| [low, high]),
-            nan: reals.filter(|v| v.is_nan()).count(),
+            // JSON has no infinity.
+            range: range.filter(|ends| ends.iter().all(|n| n.real().is_finite())),
+            nan,
         }
     }
 
@@ -258,6 +277,23 @@ mod tests {
         let t = Tensor::from_values(&[2], &[1.0f32, f32::INFINITY]).unwrap();
         let text = "  output y: float32 [2]\n".to_string();
         assert_eq!(told(t), (text, "null".into()));
+    }
+
+    #[test]
+    fn ends_and_what_is_no_number_are_found_in_every_part() {
+        let mut values = vec![1f32; 2 * PART + 2];
+        (values[0], values[PART], values[2 * PART + 1]) = (f32::NAN, 7.0, -3.0);
+        values[PART + 1] = f32::NAN;
+        let shape = [2, PART + 1];
+        let t = Tensor::from_values(&shape, &values).unwrap();
+        let (text, range) = told(t);
+        let ends = "-3.000000 to 7.000000, 2 not a number";
+        assert_eq!(text, format!("  output y: float32 {shape:?}, {ends}\n"));
+        assert_eq!(range, "[-3.0,7.0]");
+        let mut values = vec![i64::MAX - 1; PART + 1];
+        values[PART] = i64::MAX;
+        let t = Tensor::from_values(&[PART + 1], &values).unwrap();
+        assert_eq!(told(t).1, "[9223372036854775806,9223372036854775807]");
     }
 
     #[test]
