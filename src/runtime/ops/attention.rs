@@ -138,12 +138,9 @@ pub(in crate::runtime) fn attention(args: &[Tensor]) -> OpResult<Option<Tensor>>
     let values = take(layout.values)?;
 
     let own = queries.dtype();
-    let one_type = [keys.first(), mask, values.first()]
-        .into_iter()
-        .flatten()
-        .all(|t| t.dtype() == own);
     let rank = queries.rank();
-    if !one_type || rank < 2 || !matches!(own, DType::F32 | DType::F16 | DType::BF16) {
+    let other_mask = mask.is_some_and(|m| m.dtype() != own);
+    if other_mask || rank < 2 || !matches!(own, DType::F32 | DType::F16 | DType::BF16) {
         return Ok(None);
     }
     let (outer, m) = (&queries.dims()[..rank - 2], queries.dims()[rank - 2]);
@@ -176,7 +173,10 @@ pub(in crate::runtime) fn attention(args: &[Tensor]) -> OpResult<Option<Tensor>>
     let Some(values) = side(&shape[..heads], values, false)? else {
         return Ok(None);
     };
-    let fits = keys.cols == queries.dims()[rank - 1]
+    let fits = [&keys, &values]
+        .iter()
+        .all(|side| side.tensor.dtype() == own)
+        && keys.cols == queries.dims()[rank - 1]
         && values.rows == keys.rows
         && keys.starts.len() == values.starts.len();
     shape[heads + 1] = values.cols;
@@ -357,5 +357,70 @@ fn round<T: Stored>(values: &mut [f32]) {
         let narrow = &mut narrow[..block.len()];
         T::rounded(block, narrow);
         T::widen(narrow, block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::ops::grouped::Grouped;
+
+    fn halves(shape: &[usize], step: usize) -> Tensor {
+        let count = shape.iter().product::<usize>();
+        let each = (0..count).map(|i| f16::from_f32((i * step % 17) as f32 / 8.0 - 1.0));
+        Tensor::from_values(shape, &each.collect::<Vec<_>>()).unwrap()
+    }
+
+    fn ints(values: &[i32]) -> Tensor {
+        Tensor::from_values(&[values.len()], values).unwrap()
+    }
+
+    fn layout(keys: usize, values: usize) -> Tensor {
+        let layout = Layout {
+            keys,
+            mask: false,
+            before: 0,
+            after: 0,
+            values,
+        };
+        ints(&layout.codes())
+    }
+
+    /// Heads that several query heads share are read where they lie, and not computed op by op.
+    #[test]
+    fn shared_heads_are_those_that_were_repeated() {
+        let (q, k, v) = (
+            halves(&[1, 4, 1, 32], 3),
+            halves(&[1, 2, 9, 32], 5),
+            halves(&[1, 2, 9, 32], 7),
+        );
+        let twice = |cache: &Tensor, columns: bool| {
+            let heads = cache.values::<f16>().unwrap();
+            let each = heads.chunks_exact(9 * 32).flat_map(|head| [head, head]);
+            let repeated = Tensor::from_values(&[1, 4, 9, 32], &each.collect::<Vec<_>>().concat());
+            let (repeated, n) = (repeated.unwrap(), 9 * 32);
+            match columns {
+                true => repeated.view(
+                    [1, 4, 32, 9].as_slice().into(),
+                    [4 * n, n, 1, 32].as_slice().into(),
+                    0,
+                ),
+                false => repeated,
+            }
+        };
+        let how = |transposed| {
+            let how = Grouped {
+                transposed,
+                broadcast: false,
+                times: Some(2),
+            };
+            ints(&how.codes())
+        };
+        let plain = [layout(1, 1), q.clone(), twice(&k, true), twice(&v, false)];
+        let plain = attention(&plain).unwrap().expect("a kernel");
+        let grouped = [layout(2, 2), q, how(true), k, how(false), v];
+        let grouped = attention(&grouped).unwrap().expect("a kernel");
+        assert_eq!(grouped.shape(), [1, 4, 1, 32]);
+        assert_eq!(grouped.bytes(), plain.bytes());
     }
 }
