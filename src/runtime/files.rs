@@ -168,6 +168,8 @@ fn read_npy(
     let own = tensor.bytes_mut().map_err(|e| e.to_string())?;
     debug_assert_eq!(own.len(), bytes);
     from.read_exact(own).map_err(|e| e.to_string())?;
+    // The sum over all bytes is compared where they end.
+    from.read(&mut [0]).map_err(|e| e.to_string())?;
     if dtype == DType::Bool {
         own.iter_mut().for_each(|b| *b = u8::from(*b != 0));
     }
@@ -358,13 +360,12 @@ mod tests {
         assert!(told("{", 0).contains("header"));
     }
 
-    #[test]
-    fn what_nobody_can_use_is_not_unpacked() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("t.npz");
-        let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
-        zip.start_file("x.npy", zip::write::SimpleFileOptions::default())
-            .unwrap();
+    /// An archive with one array of a million zero bytes, not compressed.
+    fn write_zeros(path: &Path) {
+        let mut zip = zip::ZipWriter::new(std::fs::File::create(path).unwrap());
+        let stored = zip::write::SimpleFileOptions::default();
+        let stored = stored.compression_method(zip::CompressionMethod::Stored);
+        zip.start_file("x.npy", stored).unwrap();
         let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (1048576,), }";
         let mut array = b"\x93NUMPY\x01\x00".to_vec();
         array.extend((header.len() as u16).to_le_bytes());
@@ -372,6 +373,25 @@ mod tests {
         array.resize(array.len() + (1 << 20), 0);
         std::io::Write::write_all(&mut zip, &array).unwrap();
         zip.finish().unwrap();
+    }
+
+    #[test]
+    fn values_that_do_not_fit_their_checksum_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.npz");
+        write_zeros(&path);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[1 << 19] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let told = read(&path, &|_, _, _| Ok(())).unwrap_err().to_string();
+        assert!(told.ends_with("t.npz: entry x: Invalid checksum"), "{told}");
+    }
+
+    #[test]
+    fn what_nobody_can_use_is_not_unpacked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.npz");
+        write_zeros(&path);
         assert_eq!(read(&path, &|_, _, _| Ok(())).unwrap()["x"].len(), 1 << 20);
         let refused = read(&path, &|name, dtype, shape| {
             Err(format!("{name} {dtype} {shape:?}"))

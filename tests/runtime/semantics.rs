@@ -210,6 +210,77 @@ fn scattered_duplicates_end_with_the_last_and_wild_indices_are_errors() {
         .contains("index 3 is outside a dimension of 3"));
 }
 
+/// Elsewhere than along the axis indices may be fewer than the elements they index, as in PyTorch.
+#[test]
+fn indices_along_an_axis_may_reach_a_part() {
+    let x = t(&[3, 4], &std::array::from_fn::<f32, 12, _>(|i| i as f32));
+    let index = |values: &[i32; 4]| t(&[2, 2], values);
+    let gather = |axis: i32, values: &[i32; 4]| {
+        let inputs = [x.clone(), index(values), t(&[], &[axis])];
+        let types = ["?x?xf32", "?x?xsi32", "si32"];
+        f32s(apply(&types, "gather_along_axis", "?x?xf32", &inputs))
+    };
+    assert_eq!(gather(1, &[3, 0, 1, 1]), [3.0, 0.0, 5.0, 5.0]);
+    assert_eq!(gather(0, &[2, 0, 1, 1]), [8.0, 1.0, 4.0, 5.0]);
+    // One list for all, which is picked by whole rows.
+    let list = [x.clone(), t(&[1, 2], &[2i32, -4]), t(&[], &[1i32])];
+    let types = ["?x?xf32", "?x?xsi32", "si32"];
+    assert_eq!(
+        f32s(apply(&types, "gather_along_axis", "?x?xf32", &list)),
+        [2.0, 0.0]
+    );
+
+    let scatter = |mode: &str, axis: i32, values: &[i32; 4], updates: &[f32; 4]| {
+        let inputs = [
+            x.clone(),
+            index(values),
+            t(&[2, 2], updates),
+            t(&[], &[axis]),
+        ];
+        let op = format!("scatter_along_axis <{{scatter_mode = #coreai.scatter_mode<{mode}>}}>");
+        apply(
+            &["?x?xf32", "?x?xsi32", "?x?xf32", "si32"],
+            &op,
+            "?x?xf32",
+            &inputs,
+        )
+    };
+    let (columns, new) = ([3, 0, 1, 2], [10.0, 11.0, 12.0, 13.0]);
+    let expected = [
+        11.0, 1.0, 2.0, 10.0, 4.0, 12.0, 13.0, 7.0, 8.0, 9.0, 10.0, 11.0,
+    ];
+    assert_eq!(f32s(scatter("update", 1, &columns, &new)), expected);
+    let (rows, more) = ([2, 0, 2, 1], [10.0, 20.0, 30.0, 40.0]);
+    let expected = [
+        0.0, 21.0, 2.0, 3.0, 4.0, 45.0, 6.0, 7.0, 48.0, 9.0, 10.0, 11.0,
+    ];
+    assert_eq!(f32s(scatter("add", 0, &rows, &more)), expected);
+
+    let wide = [x.clone(), t(&[4, 1], &[0i32; 4]), t(&[], &[1i32])];
+    let e = apply(&types, "gather_along_axis", "?x?xf32", &wide).unwrap_err();
+    assert!(
+        e.ends_with("indices of shape [4, 1] for shape [3, 4] along dimension 1"),
+        "{e}"
+    );
+}
+
+/// `x[4:-6:-1]` of five elements has all of them; what the program declares of it counts.
+#[test]
+fn a_slice_back_beyond_the_first_element_is_as_long_as_declared() {
+    let slice = |declared: &str| {
+        let x = t(&[5], &[0.0f32, 1.0, 2.0, 3.0, 4.0]);
+        let inputs = [x, t(&[1], &[4i32]), t(&[1], &[-6i32]), t(&[1], &[-1i32])];
+        f32s(apply(
+            &["5xf32", "1xsi32", "1xsi32", "1xsi32"],
+            "slice",
+            declared,
+            &inputs,
+        ))
+    };
+    assert_eq!(slice("?xf32"), [4.0, 3.0, 2.0, 1.0, 0.0]);
+    assert_eq!(slice("4xf32"), [4.0, 3.0, 2.0, 1.0]);
+}
+
 #[test]
 fn slices_wrap_once_and_are_clamped() {
     let slice = |start: i32, end: i32, step: i32| {

@@ -80,9 +80,9 @@ fn gather_nd(call: &mut Call<'_>) -> OpResult<Tensor> {
 }
 
 fn gather_along_axis(call: &mut Call<'_>) -> OpResult<Tensor> {
-    let (t, indices) = (call.arg(0)?.contiguous()?, call.take(1)?);
+    let (t, indices) = (call.take(0)?, call.take(1)?);
     let a = axis(call.arg(2)?.int()?, t.rank())?;
-    same_but(&t, &indices, a)?;
+    let t = reached(&t, &indices, a)?.contiguous()?;
     let mut out = Tensor::alloc(t.dtype(), indices.dims())?;
     if out.is_empty() {
         return Ok(out);
@@ -130,18 +130,20 @@ fn pick<T: Pod>(t: &Tensor, indices: &Tensor, a: usize, out: &mut Tensor) -> OpR
     Ok(())
 }
 
-/// Refuses indices whose shape differs from the tensor's elsewhere than along the axis.
-pub(super) fn same_but(t: &Tensor, indices: &Tensor, a: usize) -> OpResult<()> {
+/// The part of a tensor that indices along an axis reach: elsewhere they may be fewer than its elements.
+pub(super) fn reached(t: &Tensor, indices: &Tensor, a: usize) -> OpResult<Tensor> {
     let fits = t.rank() == indices.rank()
-        && (0..t.rank()).all(|i| i == a || t.dims()[i] == indices.dims()[i]);
-    if fits {
-        return Ok(());
+        && (0..t.rank()).all(|i| i == a || t.dims()[i] >= indices.dims()[i]);
+    if !fits {
+        return Err(format!(
+            "indices of shape {} for shape {} along dimension {a}",
+            shape(indices.dims()),
+            shape(t.dims())
+        ));
     }
-    Err(format!(
-        "indices of shape {} for shape {} along dimension {a}",
-        shape(indices.dims()),
-        shape(t.dims())
-    ))
+    let mut dims: Dims = indices.dims().into();
+    dims[a] = t.dims()[a];
+    Ok(t.view(dims, t.strides().into(), t.offset()))
 }
 
 fn non_zero(call: &mut Call<'_>) -> OpResult<Tensor> {

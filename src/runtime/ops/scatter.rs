@@ -1,13 +1,13 @@
 //! Values written by index.
 
 use super::cast::cast;
-use super::gather::{by_size, places, position, same_but};
+use super::gather::{by_size, places, position, reached};
 use super::scalar::{dispatch, Combiner, Scalar};
 use super::unary::{compute_type, narrow};
 use super::{axis, broadcast_view, Call, Kernel};
 use crate::runtime::dtype::Class;
 use crate::runtime::error::shape;
-use crate::runtime::tensor::{Dims, OpResult, Tensor};
+use crate::runtime::tensor::{room, row_major, rows, Dims, OpResult, Tensor};
 
 fn refuse_zero_divisors(how: Combiner, updates: &Tensor) -> OpResult<()> {
     let int = matches!(updates.dtype().class(), Class::Int { .. });
@@ -109,7 +109,7 @@ fn scatter_along_axis(call: &mut Call<'_>) -> OpResult<Tensor> {
     let updates = call.take(2)?;
     let t = call.take(0)?;
     let a = axis(call.arg(3)?.int()?, t.rank())?;
-    same_but(&t, &indices, a)?;
+    reached(&t, &indices, a)?;
     if updates.dims() != indices.dims() || updates.dtype() != t.dtype() {
         return Err(format!(
             "updates of {} {} at indices of shape {} into {}",
@@ -119,15 +119,22 @@ fn scatter_along_axis(call: &mut Call<'_>) -> OpResult<Tensor> {
             t.dtype()
         ));
     }
-    let (n, m) = (t.dims()[a], indices.dims()[a]);
-    let inner: usize = t.dims()[a + 1..].iter().product();
-    let at = indices.ints()?;
     // Every index is checked before a value is written.
-    for index in &at {
-        position(*index, n)?;
-    }
+    let at = indices.ints()?.into_iter();
+    let at: Vec<usize> = at
+        .map(|index| position(index, t.dims()[a]))
+        .collect::<OpResult<_>>()?;
+    // Where each row of indices starts in the memory the values will lie in, one along the axis aside.
+    let mut steps = row_major(t.dims());
+    let along = std::mem::take(&mut steps[a]) as usize;
+    let width = indices.dims().last().copied().unwrap_or(1).max(1);
+    let last = steps.last().copied().unwrap_or(0) as usize;
+    let mut starts = room(indices.len() / width)?;
+    rows(indices.dims(), [&steps], |[start], _, _| {
+        starts.push(start as usize);
+    });
     combined(t, &updates, how, |i| {
-        Ok((i / (m * inner) * n + position(at[i], n)?) * inner + i % inner)
+        Ok(starts[i / width] + i % width * last + at[i] * along)
     })
 }
 

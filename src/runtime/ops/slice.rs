@@ -76,7 +76,16 @@ fn slice(call: &mut Call<'_>) -> OpResult<Tensor> {
         call.arg(3)?.ints()?,
     );
     let t = call.take(0)?;
-    let region = resolve(t.dims(), &start, &end, &step)?;
+    let mut region = resolve(t.dims(), &start, &end, &step)?;
+    // For steps back to a constant end before the first element the writer derives an element too few, and the
+    // reference yields what is declared.
+    if let Ok(declared) = call.declared() {
+        for (i, extent) in declared.dims.iter().enumerate().take(region.dims.len()) {
+            let extent = extent.and_then(|e| usize::try_from(e).ok());
+            let fewer = extent.filter(|e| region.steps[i] < 0 && *e < region.dims[i]);
+            region.dims[i] = fewer.unwrap_or(region.dims[i]);
+        }
+    }
     let (strides, offset) = region.view(t.strides(), t.offset());
     Ok(t.view(region.dims, strides, offset))
 }
