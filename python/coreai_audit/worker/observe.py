@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from ..recipe import Call, Recipe
-from . import outside, paths, values
+from . import outside, past, paths, values
 
 # Parameters above this many bytes are shared with the copy instead of copied.
 _COPY_PARAMETERS_BELOW = 256 * 2**20
@@ -120,7 +120,9 @@ def _copy(module: Any) -> Any:
     memo: dict[int, Any] = {}
     if size > _COPY_PARAMETERS_BELOW:
         memo = {id(p): p for p in module.parameters()}
-    return copy.deepcopy(module, memo)
+    copied = copy.deepcopy(module, memo)
+    past.check([copied], memo)
+    return copied
 
 
 def _watch(module: Any) -> dict[str, tuple[str, Any]]:

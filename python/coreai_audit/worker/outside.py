@@ -7,6 +7,7 @@ caller starts from somewhere else; and what changes there from call to call is l
 from __future__ import annotations
 
 import contextlib
+import sys
 import sysconfig
 import types
 from collections import deque
@@ -36,10 +37,10 @@ class Place:
 def places(module: Any) -> Iterator[Place]:
     """Every place that the code of ``module`` and of its submodules names, each once."""
     waiting: deque[types.FunctionType] = deque()
-    classes = {c for sub in module.modules() for c in type(sub).__mro__ if not _of_library(c.__module__)}
+    classes = {c for sub in module.modules() for c in type(sub).__mro__ if not of_library(c.__module__)}
     for cls in classes:
         for key, value in list(vars(cls).items()):
-            function = _function(value)
+            function = function_behind(value)
             if function is not None:
                 waiting.append(function)
             elif not key.startswith("__"):
@@ -48,16 +49,27 @@ def places(module: Any) -> Iterator[Place]:
     given: set[tuple[int, str]] = set()
     while waiting and len(seen) < _MOST_FUNCTIONS:
         function = waiting.popleft()
-        if id(function) in seen or _of_library(function.__module__ or "builtins"):
+        if id(function) in seen or of_library(function.__module__ or "builtins"):
             continue
         seen.add(id(function))
         for place, holder in _named(function):
-            inner = _function(place.value)
+            inner = function_behind(place.value)
             if inner is not None:
                 waiting.append(inner)
             elif (holder, place.name) not in given:
                 given.add((holder, place.name))
                 yield place
+
+
+def reached(function: types.FunctionType) -> list[Any]:
+    """The values a function names; of a library's function those that it was given, not its globals."""
+    if not of_library(function.__module__ or "builtins"):
+        return [place.value for place, _ in _named(function)]
+    cells = []
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # A variable without a value.
+            cells.append(cell.cell_contents)
+    return [*cells, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
 
 
 def _named(function: types.FunctionType) -> Iterator[tuple[Place, int]]:
@@ -67,11 +79,11 @@ def _named(function: types.FunctionType) -> Iterator[tuple[Place, int]]:
     for name in sorted(names & scope.keys()):
         value = scope[name]
         if isinstance(value, types.ModuleType):
-            if not _of_library(value.__name__) and _own_file(value):
+            if not of_library(value.__name__) and _own_file(value):
                 for key in sorted(names & vars(value).keys()):
                     yield Place(f"{name}.{key}", vars(value)[key], _entry(vars(value), key)), id(value)
         elif isinstance(value, type):
-            if not _of_library(value.__module__):
+            if not of_library(value.__module__):
                 for key in sorted(names & vars(value).keys()):
                     yield Place(f"{name}.{key}", vars(value)[key], _setter(value, key)), id(value)
         else:
@@ -96,7 +108,7 @@ def _names(code: types.CodeType) -> set[str]:
     return found
 
 
-def _function(value: Any) -> types.FunctionType | None:
+def function_behind(value: Any) -> types.FunctionType | None:
     """The Python function behind a method, a property or a wrapper."""
     if isinstance(value, (staticmethod, classmethod)):
         value = value.__func__
@@ -106,7 +118,7 @@ def _function(value: Any) -> types.FunctionType | None:
     return value if isinstance(value, types.FunctionType) else None
 
 
-def _of_library(name: str) -> bool:
+def of_library(name: str) -> bool:
     return name.partition(".")[0] in ("torch", "builtins", "numpy", "coreai_torch", "coreai", "coreai_audit")
 
 
@@ -176,6 +188,10 @@ class _Saved:
         if isinstance(value, torch.Tensor):
             self._tensor(value)
             return []
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(value, numpy.ndarray):
+            self._array(value)
+            return []
         if isinstance(value, dict):
             entries = dict(value)
             self.undo.append(_refill(value, lambda: value.update(entries)))
@@ -191,7 +207,7 @@ class _Saved:
         if isinstance(value, tuple):
             return list(value)
         fields = getattr(value, "__dict__", None)
-        library = _of_library(type(value).__module__) and not isinstance(value, torch.nn.Module)
+        library = of_library(type(value).__module__) and not isinstance(value, torch.nn.Module)
         if isinstance(fields, dict) and not library:
             return [fields]
         return []
@@ -209,6 +225,18 @@ class _Saved:
             with torch.no_grad():
                 if value.shape == copied.shape and not torch.equal(value, copied):
                     value.copy_(copied)
+
+        self.undo.append(put_back)
+
+    def _array(self, value: Any) -> None:
+        if value.nbytes > self.left or not value.flags.writeable:
+            return
+        self.left -= value.nbytes
+        copied = value.copy()
+
+        def put_back() -> None:
+            if value.shape == copied.shape:
+                value[...] = copied
 
         self.undo.append(put_back)
 

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from ..recipe import Call, Recipe
-from . import outside, paths, randomness, values
+from . import outside, past, paths, randomness, values
 from .observe import clone_arguments
 
 #: Calls of a recipe that gives none: the example so many times.
@@ -141,6 +141,7 @@ def _copies(recipe: Recipe, again: Callable[[], AbstractContextManager[Recipe]])
             fresh = copy.copy(entry)
             fresh.module = copy.deepcopy(entry.module, memo)
             copies.append(fresh)
+        past.check([c.module for c in copies], memo)
     except Exception:
         with again() as made:
             yield [_runnable(e) for e in made.entry_points()]

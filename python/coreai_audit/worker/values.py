@@ -1,4 +1,4 @@
-"""What a watched value was: tensors by content, Python scalars by value.
+"""What a watched value was: tensors and arrays by content, Python scalars by value, iterators by position.
 
 Used to see what a module changes when it is called in eager mode. Only values a module can reach
 through its own attributes, containers and classes are watched; hooks and torch's own bookkeeping
@@ -7,6 +7,9 @@ are left out.
 
 from __future__ import annotations
 
+import itertools
+import operator
+import sys
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +32,7 @@ _MODULE_FIELDS = {
 
 
 def reachable(module: Any) -> Iterator[tuple[str, Any]]:
-    """Tensors and scalars in plain attributes of a module and its submodules, and in what their code reaches
+    """Tensors, arrays, iterators and scalars in plain attributes of a module and its submodules, and in what their code reaches
     outside of them."""
     for prefix, sub in module.named_modules():
         for key, value in list(vars(sub).items()):
@@ -47,8 +50,12 @@ def _walk(
     """Tensors and scalars in a value; of a module only where it is another's (``foreign``)."""
     import torch
 
-    if isinstance(value, (torch.Tensor, *_SCALARS)):
+    if isinstance(value, (torch.Tensor, *_SCALARS, *_numpy())):
         yield name, value
+        return
+    if isinstance(value, Iterator):
+        # Where it stands, told without taking anything from it.
+        yield name, repr(value) if isinstance(value, itertools.count) else operator.length_hint(value, -1)
         return
     if depth == 0 or id(value) in seen or (isinstance(value, torch.nn.Module) and not foreign):
         return
@@ -77,7 +84,9 @@ def freeze(value: Any) -> Any:
     """A copy that later changes cannot reach."""
     import torch
 
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    return value.copy() if isinstance(value, _numpy()) else value
 
 
 def same(a: Any, b: Any) -> bool:
@@ -92,4 +101,19 @@ def same(a: Any, b: Any) -> bool:
         return bool(torch.equal(a, b))
     if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
         return False
+    if isinstance(a, _numpy()) or isinstance(b, _numpy()):
+        return _same_arrays(a, b)
     return bool(a == b or (a != a and b != b))
+
+
+def _same_arrays(a: Any, b: Any) -> bool:
+    if getattr(a, "shape", None) != getattr(b, "shape", None) or type(a) is not type(b):
+        return False
+    equal = (a == b) | ((a != a) & (b != b))
+    return bool(a.dtype == b.dtype and equal.all())
+
+
+def _numpy() -> tuple[type, ...]:
+    """numpy's arrays and scalars, where it is loaded."""
+    numpy = sys.modules.get("numpy")
+    return () if numpy is None else (numpy.ndarray, numpy.generic)

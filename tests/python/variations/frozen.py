@@ -1,5 +1,8 @@
 """Python values that forward changes from call to call: the asset has them as they were at export."""
 
+import itertools
+
+import numpy as np
 import torch
 from torch import nn
 
@@ -164,3 +167,37 @@ def good_python_attr_restored():
         module=M().eval(), args=(torch.ones(4),), input_names=["x"], output_names=["y"], state_names=["h"]
     )
     return C()
+
+
+@expect("python-state-frozen")
+def frozen_position_of_an_iterator():
+    class M(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.next_row = itertools.count()
+            self.register_buffer("k", torch.zeros(6, 3))
+
+        def forward(self, x):
+            self.k[next(self.next_row)] = x
+            return self.k.sum(0)
+
+    xs = [(torch.full((3,), float(i)),) for i in range(1, 4)]
+    return dict(
+        module=M().eval(), args=xs[0], calls=xs, input_names=["x"], output_names=["y"], state_names=["k"]
+    )
+
+
+@expect("no-prefix-reuse", "python-state-frozen")
+def frozen_numpy_array():
+    class M(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls = np.zeros(3, np.float32)
+            self.register_buffer("h", torch.zeros(3))
+
+        def forward(self, x):
+            self.h.add_(x)
+            self.calls += 1
+            return self.h + torch.from_numpy(self.calls.copy())
+
+    return dict(module=M().eval(), args=(ONE(3),), input_names=["x"], output_names=["y"], state_names=["h"])

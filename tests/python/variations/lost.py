@@ -1,5 +1,7 @@
 """Tensors that forward changes and that are no state of the asset; and who does right."""
 
+import weakref
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -205,3 +207,97 @@ def good_cond_state_written_each_branch():
         calls=[(torch.ones(4) * v,) for v in (1.0, -3.0, 5.0, -1.0, 2.0)],
     )
     return C()
+
+
+def past_the_copy(setup, forward=None):
+    """A module that ``setup`` lets reach itself in a way that ``copy.deepcopy`` does not follow."""
+
+    class M(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("h", torch.zeros(3))
+            setup(self)
+
+        def forward(self, x):
+            self.h.add_(x)
+            return self.h * 2
+
+    if forward is not None:
+        M.forward = forward
+    torch.manual_seed(0)
+    calls = [(torch.randn(3),) for _ in range(4)]
+    return dict(
+        module=M().eval(), args=calls[0], calls=calls, input_names=["x"], output_names=["y"], state_names=["h"]
+    )
+
+
+@expect("no-prefix-reuse")
+def good_forward_replaced_by_a_closure():
+    def setup(m):
+        def forward(x):
+            m.h.add_(x)
+            return m.h * 2
+
+        m.forward = forward
+
+    return past_the_copy(setup)
+
+
+@expect("no-prefix-reuse")
+def good_update_in_a_lambda():
+    def forward(self, x):
+        self.update(x)
+        return self.h * 2
+
+    return past_the_copy(lambda m: setattr(m, "update", lambda v: m.h.add_(v)), forward)
+
+
+@expect("no-prefix-reuse")
+def good_hook_writes_the_buffer():
+    def setup(m):
+        m.lin = nn.Linear(3, 3)
+        m.lin.register_forward_hook(lambda _m, _i, out: (m.h.add_(out.detach()), None)[1])
+
+    return past_the_copy(setup, lambda self, x: self.lin(x) + self.h)
+
+
+@expect("no-prefix-reuse")
+def good_child_knows_its_parent_weakly():
+    class Child(nn.Module):
+        def __init__(self, parent):
+            super().__init__()
+            self.parent = weakref.ref(parent)
+
+        def forward(self, x):
+            parent = self.parent()
+            parent.h.add_(x)
+            return parent.h * 2
+
+    return past_the_copy(lambda m: setattr(m, "child", Child(m)), lambda self, x: self.child(x))
+
+
+REGISTRY = {}
+
+
+@expect("no-prefix-reuse")
+def good_module_in_a_global_registry():
+    def forward(self, x):
+        REGISTRY["m"].h.add_(x)
+        return self.h * 2
+
+    return past_the_copy(lambda m: REGISTRY.__setitem__("m", m), forward)
+
+
+@expect("no-prefix-reuse", "write-lost")
+def hook_keeps_a_plain_tensor():
+    def setup(m):
+        m.last = torch.zeros(3)
+        m.lin = nn.Linear(3, 3)
+        m.lin.register_forward_hook(lambda _m, _i, out: setattr(m, "last", m.last + out.detach()))
+
+    def forward(self, x):
+        y = self.lin(x)
+        self.h.add_(y)
+        return self.h + self.last
+
+    return past_the_copy(setup, forward)
