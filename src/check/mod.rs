@@ -157,14 +157,15 @@ pub fn check_module(
         }
     }
     let mut findings = told.findings;
-    pair.notes.append(&mut told.notes);
     let mut protocols = Vec::new();
     if let Some(first) = outcomes.first() {
         let bench = protocols::Bench::new(&pair, first.run, first.done, options.budget);
-        let (ran, found) = protocols::run(&bench, &mut |kind| progress.protocol(kind))?;
+        let (ran, found) =
+            protocols::run(&bench, &mut |kind| progress.protocol(kind), &mut told.notes)?;
         protocols = ran;
         findings.extend(found);
     }
+    pair.notes.append(&mut told.notes);
     let mut oracle = None;
     if let (Some(python), Some(first)) = (&options.oracle, outcomes.first()) {
         progress.oracle();

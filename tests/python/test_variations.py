@@ -107,3 +107,16 @@ def test_converting_and_checking_by_command_tells_the_same(
     assert converted.returncode in (0, 1), converted.stderr
     told = check(gate[0], f"out/{name}.aimodel", f"out/{name}.trace.safetensors")
     assert check(tmp_path, "m.aimodel", "t.safetensors") == told
+
+
+def test_a_reset_entry_point_is_left_out_of_the_protocols(
+    gate: tuple[Path, dict[str, dict[str, Any]]],
+) -> None:
+    report = gate[1]["good_reset_entry_point"]["check"]
+    assert report["notes"] == [
+        "protocols leave out the calls of reset, which only puts states back to their start; steps are "
+        "counted without them"
+    ]
+    found = {p["name"]: p["found"] for p in report["protocols"]}
+    assert found["copies"] == "1 state written in place"
+    assert found["landing"] == "1 state written by rows, 0 as a whole, 0 not at all"

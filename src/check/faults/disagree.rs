@@ -1,9 +1,12 @@
 //! Functions that share a store of states and mean different tensors by one name, or of which one has
 //! as a constant what the other writes.
 
+use super::trial::matches;
 use super::{error, Evidence, Told};
+use crate::check::metrics::identical;
 use crate::check::pair::{Bound, Function};
 use crate::check::parity::PortParity;
+use crate::check::session::narrow;
 use crate::check::trace::Buffer;
 use crate::check::CheckError;
 use crate::contract::{Source, SourceKind};
@@ -17,6 +20,8 @@ pub(super) fn find(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), C
             clash(evidence, a, b, told)?;
             baked(evidence, a, b, told)?;
             baked(evidence, b, a, told)?;
+            apart(evidence, a, b, told)?;
+            apart(evidence, b, a, told)?;
         }
     }
     Ok(())
@@ -83,6 +88,99 @@ fn another(f: &Function<'_>, a: &Source, g: &Function<'_>, b: &Source) -> bool {
         f.traced.buffers.iter().any(of)
     };
     !same_end && knows(f, b) && knows(g, a)
+}
+
+/// One name, and each function has a tensor of its own: the second does not find what the first left, and
+/// from its own tensors the asset gives PyTorch's values.
+fn apart(
+    evidence: &Evidence<'_, '_>,
+    first: &Function<'_>,
+    second: &Function<'_>,
+    told: &mut Told,
+) -> Result<(), CheckError> {
+    let (pair, run) = (evidence.pair, evidence.outcome.run);
+    let calls = &run.calls[..evidence.outcome.done];
+    let call_of = |f: &Function<'_>| calls.iter().position(|c| c.function == f.traced.name);
+    let (Some(one), Some(at)) = (call_of(first), call_of(second)) else {
+        return Ok(());
+    };
+    let begins = one < at
+        && evidence
+            .open_of(second, told)
+            .iter()
+            .any(|p| evidence.failing(p) == at + 1);
+    if !begins {
+        return Ok(());
+    }
+    let buffer = |s: &Bound| {
+        let source = s.source.as_ref();
+        source.is_some_and(|s| s.kind == SourceKind::Buffer)
+    };
+    let mut session = pair.start(run)?;
+    let mut parted = false;
+    for state in second.states.iter().filter(|s| buffer(s)) {
+        let Some(own) = pair.initial(run, second, state) else {
+            return Ok(());
+        };
+        let shared = first.state(&state.port.name).is_some_and(buffer);
+        let held = pair.held(run, at, second, state);
+        parted |= shared && held.is_some_and(|h| !pair.trace.same(h, own));
+        let own = narrow(&pair.trace.tensor(own)?, state.port.dtype)?.0;
+        session.states.insert(state.port.name.clone(), own);
+    }
+    if !parted {
+        return Ok(());
+    }
+    let before = session.states.clone();
+    let mut moved = false;
+    for call in calls.iter().filter(|c| c.function == second.traced.name) {
+        let ran = match pair.step(&mut session, call) {
+            Ok(Some(ran)) => ran,
+            Ok(None) | Err(CheckError::Run(_)) => return Ok(()),
+            Err(other) => return Err(other),
+        };
+        if !matches(evidence, second, call, &session, &ran.outputs)? {
+            return Ok(());
+        }
+        // What never writes agrees with a write that was lost, too.
+        moved |= second.states.iter().any(|s| {
+            let both = before
+                .get(&s.port.name)
+                .zip(session.states.get(&s.port.name));
+            both.is_some_and(|(a, b)| !identical(a, b))
+        });
+    }
+    if !moved {
+        return Ok(());
+    }
+    let failing: Vec<&PortParity> = evidence
+        .open(told)
+        .into_iter()
+        .filter(|p| p.function == first.name || p.function == second.name)
+        .filter(|p| evidence.failing(p) > at)
+        .collect();
+    let names = |a: &Function<'_>, b: &Function<'_>| format!("{} and {}", a.name, b.name);
+    let place = |f: &Function<'_>| pair.functions.iter().position(|g| g.name == f.name);
+    let finding = error(
+        "functions-disagree",
+        format!(
+            "{} have states of one name that are two different tensors",
+            match place(first) < place(second) {
+                true => names(first, second),
+                false => names(second, first),
+            }
+        ),
+    )
+    .with_evidence(format!(
+        "from where its own tensors start, {} gives PyTorch's values in every step; what {} left does not reach it",
+        second.name, first.name
+    ));
+    let finding = shown(evidence, &failing, finding, told)?;
+    told.disagreeing
+        .extend([first.name.clone(), second.name.clone()]);
+    told.findings
+        .push(finding.with_fix("build the entry points on one shared module"));
+    Ok(())
 }
 
 /// The first step at which both have been called.

@@ -224,7 +224,8 @@ fn agrees(
     Ok(true)
 }
 
-fn matches(
+/// Whether what a call gave, and the states after it, are PyTorch's.
+pub(super) fn matches(
     evidence: &Evidence<'_, '_>,
     function: &Function<'_>,
     call: &Call,

@@ -13,6 +13,7 @@ mod length;
 mod missing;
 mod poison;
 mod reset;
+mod resets;
 mod rewind;
 mod swap;
 
@@ -200,7 +201,7 @@ pub struct Bench<'b, 't> {
     /// The run.
     pub run: &'t Run,
     /// Its calls, up to the first that fails.
-    pub calls: &'t [Call],
+    pub calls: &'b [Call],
     /// When to stop.
     pub deadline: Instant,
 }
@@ -288,15 +289,31 @@ fn finding(id: &'static str, severity: Severity, message: impl Into<String>) -> 
     Finding::new(id, Stage::Check, severity, message)
 }
 
-/// Runs the protocols asked for.
+/// Runs the protocols asked for. `notes` gets what they leave out.
 ///
 /// # Errors
 /// When the trace cannot be read.
 pub fn run(
     bench: &Bench<'_, '_>,
     told: &mut dyn FnMut(Kind),
+    notes: &mut Vec<String>,
 ) -> Result<(Vec<Protocol>, Vec<Finding>), CheckError> {
     let (mut protocols, mut findings) = (Vec::new(), Vec::new());
+    if bench.pair.options.protocols.is_empty() {
+        return Ok((protocols, findings));
+    }
+    let left = match resets::without(bench) {
+        Ok(left) => left,
+        Err(Halt::Time | Halt::Failed(CheckError::Run(_))) => None,
+        Err(Halt::Failed(e)) => return Err(e),
+    };
+    let bench = &match &left {
+        Some((calls, note)) => {
+            notes.push(note.clone());
+            Bench { calls, ..*bench }
+        }
+        None => Bench { ..*bench },
+    };
     for kind in Kind::ALL {
         if !bench.pair.options.protocols.contains(kind) {
             continue;

@@ -155,7 +155,7 @@ fn go_on(bench: &Bench<'_, '_>, at: &Session, calls: &[Call]) -> Result<Session,
 }
 
 /// Other values of the same kind; integers stay, since they may be positions.
-fn otherwise(t: &Tensor) -> Result<Tensor, Halt> {
+pub(super) fn otherwise(t: &Tensor) -> Result<Tensor, Halt> {
     if t.dtype().class() != Class::Float || t.dtype().small_float().is_some() {
         return Ok(t.clone());
     }

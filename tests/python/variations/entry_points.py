@@ -1,5 +1,7 @@
 """Several entry points over one module: what one loses, and what the others lack for it."""
 
+import copy
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -81,7 +83,7 @@ def opposite_order_three_caches():
     )
 
 
-@expect("no-prefix-reuse", "python-state-frozen@decode")
+@expect("python-state-frozen@decode", "reads-unwritten-rows")
 def third_entry_point_with_python_step():
     class Mem(nn.Module):
         def __init__(self):
@@ -240,7 +242,7 @@ def encoder_decoder_read_only_cross_cache():
     )
 
 
-@expect("no-prefix-reuse", "runtime-index-write@decode")
+@expect("runtime-index-write@decode")
 def prefill_decode_reset():
     class Mem(nn.Module):
         def __init__(self):
@@ -525,3 +527,68 @@ def state_consequence():
         return self.m.s * 2
 
     return pair(lw, r, setup=lst)
+
+
+def shared_cache(share=lambda mem: mem, mean=False, reset=False):
+    """Prefill writes two rows, decode one; ``share`` makes what decode works on of what prefill does."""
+
+    class Mem(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("k", torch.zeros(1, 6, 4))
+
+    class Base(nn.Module):
+        def __init__(self, mem):
+            super().__init__()
+            self.m = mem
+
+    class Prefill(Base):
+        def forward(self, x):
+            self.m.k[:, :2] = x
+            return self.m.k[:, :2].sum(1)
+
+    class Decode(Base):
+        def forward(self, x, p):
+            self.m.k.index_copy_(1, p, x)
+            seen = (torch.arange(6) <= p).view(1, 6, 1)
+            return self.m.k.mean(1) if mean else torch.where(seen, self.m.k, torch.zeros(())).sum(1)
+
+    class Reset(Base):
+        def forward(self, x):
+            self.m.k.zero_()
+            return x + 1
+
+    def entry(module, name, calls, inputs):
+        return dict(
+            module=module.eval(),
+            args=calls[0],
+            calls=calls,
+            entrypoint_name=name,
+            input_names=inputs,
+            output_names=["y"],
+            state_names=["k"],
+        )
+
+    torch.manual_seed(0)
+    mem = Mem()
+    prefill = entry(Prefill(mem), "prefill", [(torch.randn(1, 2, 4),)], ["x"])
+    calls = [(torch.randn(1, 1, 4), torch.tensor([p])) for p in (2, 3)]
+    functions = [entry(Decode(share(mem)), "decode", calls, ["x", "p"])]
+    if reset:
+        functions.append(entry(Reset(mem), "reset", [(ONE(1),)], ["x"]))
+    return dict(prefill, functions=functions)
+
+
+@expect("functions-disagree", "runtime-index-write@decode")
+def each_entry_point_has_a_cache_of_its_own():
+    return shared_cache(share=copy.deepcopy)
+
+
+@expect("runtime-index-write@decode")
+def good_reset_entry_point():
+    return shared_cache(reset=True)
+
+
+@expect("no-prefix-reuse", "reads-unwritten-rows", "runtime-index-write@decode")
+def reset_entry_point_beside_a_mean():
+    return shared_cache(mean=True, reset=True)
