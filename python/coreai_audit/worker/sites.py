@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+# Ops that take an integer operand to the floating type of the other.
+_PROMOTING = {"add", "sub", "mul", "div"}
 # Ops that return a view of their first argument: a write through one reaches the original.
 _VIEWS = {
     "alias", "as_strided", "chunk", "detach", "diagonal", "expand", "narrow", "permute", "real",
@@ -87,18 +89,33 @@ def cast_pairs(program: Any) -> list[dict[str, Any]]:
     """
     pairs = []
     for node in program.graph.nodes:
-        back = _cast(node)
-        if back is None or not (back[1].is_floating_point and not back[0].is_floating_point):
-            continue
-        source = node.args[0]
-        while source.op == "call_function" and _base(source) in _VIEWS and _cast(source) is None:
-            source = source.args[0]
-        there = _cast(source)
-        if there is None or not (there[0].is_floating_point and not there[1].is_floating_point):
-            continue
-        names = [str(d).removeprefix("torch.") for d in (there[0], back[0], back[1])]
-        pairs.append({"from": names[0], "via": names[1], "to": names[2], "site": _site(node)})
+        for source, before, after in _back(node):
+            while source.op == "call_function" and _base(source) in _VIEWS and _cast(source) is None:
+                source = source.args[0]
+            there = _cast(source)
+            if there is None or not (there[0].is_floating_point and not there[1].is_floating_point):
+                continue
+            names = [str(d).removeprefix("torch.") for d in (there[0], before, after)]
+            pairs.append({"from": names[0], "via": names[1], "to": names[2], "site": _site(node)})
     return pairs
+
+
+def _back(node: Any) -> list[tuple[Any, Any, Any]]:
+    """Integers that a node takes to a floating type, by a cast or by promotion: the operand, and both dtypes."""
+    back = _cast(node)
+    if back is not None:
+        becomes_float = back[1].is_floating_point and not back[0].is_floating_point
+        return [(node.args[0], *back)] if becomes_float else []
+    to = getattr(node.meta.get("val"), "dtype", None)
+    if node.op != "call_function" or _base(node).rstrip("_") not in _PROMOTING:
+        return []
+    if to is None or not to.is_floating_point:
+        return []
+    operands = [a for a in node.args[:2] if hasattr(a, "meta")]
+    dtypes = [getattr(a.meta.get("val"), "dtype", None) for a in operands]
+    return [
+        (a, d, to) for a, d in zip(operands, dtypes, strict=True) if d is not None and not d.is_floating_point
+    ]
 
 
 def random_ops(program: Any) -> list[dict[str, Any]]:

@@ -4,6 +4,8 @@ use super::{elsewhere, error, Evidence, Told};
 use crate::check::numbers::{number, Number, Values};
 use crate::check::pair::{Bound, Function};
 use crate::check::parity::PortParity;
+use crate::check::protocols::fill::{fill, Fill};
+use crate::check::session::execute;
 use crate::check::trace::Buffer;
 use crate::check::CheckError;
 use crate::contract::{Role, SourceKind};
@@ -453,7 +455,8 @@ fn unwritten(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), CheckEr
             let pair = (evidence.before(port, step)?, evidence.theirs(port, step)?);
             theirs |= matches!(&pair, (Some(a), Some(b)) if !same(a, b));
         }
-        if !still || !theirs {
+        // What is written with the value it has, such as a fraction of nothing, is not lost.
+        if !still || !theirs || is_written(evidence, port)? {
             continue;
         }
         let finding = error(
@@ -473,6 +476,27 @@ fn unwritten(evidence: &Evidence<'_, '_>, told: &mut Told) -> Result<(), CheckEr
         told.findings.push(finding);
     }
     Ok(())
+}
+
+/// Whether the asset writes a state in the first step that differs: another value in it is gone afterwards.
+fn is_written(evidence: &Evidence<'_, '_>, port: &PortParity) -> Result<bool, CheckError> {
+    let (pair, run) = (evidence.pair, evidence.outcome.run);
+    let step = evidence.failing(port);
+    let call = step.checked_sub(1).and_then(|s| run.calls.get(s));
+    let (Some(function), Some(call)) = (evidence.function(port), call) else {
+        return Ok(false);
+    };
+    let mut session = pair.start(run)?;
+    let Some(state) = session.states.get_mut(&port.port) else {
+        return Ok(false);
+    };
+    fill(state, Fill::Garbage, None)?;
+    let laid = state.clone();
+    let inputs = pair.inputs(function, call)?.into_iter();
+    let inputs: Vec<(String, Tensor)> = inputs.map(|(n, t, _)| (n, t)).collect();
+    let ran = execute(function, &mut session, &inputs).is_ok();
+    let left = session.states.get(&port.port);
+    Ok(ran && left.is_some_and(|t| !same(t, &laid)))
 }
 
 fn same(a: &Tensor, b: &Tensor) -> bool {

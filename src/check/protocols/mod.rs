@@ -5,7 +5,7 @@
 
 mod copies;
 mod empty;
-mod fill;
+pub(super) mod fill;
 mod growth;
 mod index;
 pub(super) mod landing;

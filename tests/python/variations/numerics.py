@@ -396,3 +396,47 @@ def saturate_list_kw_8_calls():
         )
 
     return C()
+
+
+def phase(forward):
+    """An oscillator that keeps the fraction of its phase."""
+
+    class M(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("ph", torch.zeros(2))
+
+    M.forward = forward
+    calls = [(torch.tensor([0.7, 0.4]),) for _ in range(5)]
+    return dict(
+        module=M().eval(), args=calls[0], calls=calls, input_names=["x"], output_names=["y"], state_names=["ph"]
+    )
+
+
+@expect("float-int-float")
+def fraction_of_a_phase_in_place():
+    def forward(self, x):
+        self.ph.add_(x)
+        self.ph.sub_(self.ph.int().float())
+        return self.ph * 3
+
+    return phase(forward)
+
+
+@expect("float-int-float")
+def fraction_of_a_phase_copied():
+    def forward(self, x):
+        self.ph.copy_(self.ph + x - (self.ph + x).int().float())
+        return self.ph * 3
+
+    return phase(forward)
+
+
+@expect("float-int-float")
+def fraction_of_a_phase_promoted():
+    def forward(self, x):
+        self.ph.add_(x)
+        self.ph.sub_(self.ph.long())
+        return self.ph * 3
+
+    return phase(forward)
