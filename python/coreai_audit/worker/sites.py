@@ -101,7 +101,7 @@ def cast_pairs(program: Any) -> list[dict[str, Any]]:
 
 
 def _back(node: Any) -> list[tuple[Any, Any, Any]]:
-    """Integers that a node takes to a floating type, by a cast or by promotion: the operand, and both dtypes."""
+    """Integers a node takes to a floating type, by a cast or by promotion: the operand, and both dtypes."""
     back = _cast(node)
     if back is not None:
         becomes_float = back[1].is_floating_point and not back[0].is_floating_point

@@ -32,8 +32,8 @@ _MODULE_FIELDS = {
 
 
 def reachable(module: Any) -> Iterator[tuple[str, Any]]:
-    """Tensors, arrays, iterators and scalars in plain attributes of a module and its submodules, and in what their code reaches
-    outside of them."""
+    """Tensors, arrays, iterators and scalars in plain attributes of a module and its submodules, and in what
+    their code reaches outside of them."""
     for prefix, sub in module.named_modules():
         for key, value in list(vars(sub).items()):
             if key in _MODULE_FIELDS or "_hooks" in key:
@@ -53,7 +53,7 @@ def _walk(
     if isinstance(value, (torch.Tensor, *_SCALARS, *_numpy())):
         yield name, value
         return
-    if isinstance(value, Iterator):
+    if isinstance(value, Iterator) and not hasattr(value, "__dict__"):
         # Where it stands, told without taking anything from it.
         yield name, repr(value) if isinstance(value, itertools.count) else operator.length_hint(value, -1)
         return
@@ -86,7 +86,10 @@ def freeze(value: Any) -> Any:
 
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
-    return value.copy() if isinstance(value, _numpy()) else value
+    if isinstance(value, _numpy()):
+        copied: Any = value
+        return copied.copy()
+    return value
 
 
 def same(a: Any, b: Any) -> bool:
