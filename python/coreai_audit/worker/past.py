@@ -29,7 +29,7 @@ class Reached(Exception):
 
 
 def check(modules: list[Any], memo: dict[int, Any]) -> None:
-    """Raise :class:`Reached` if ``modules``, copied by ``copy.deepcopy`` with ``memo``, reach the originals."""
+    """Raise :class:`Reached` if ``modules``, copied by ``copy.deepcopy`` with ``memo``, reach originals."""
     seen: set[int] = set()
     # What is made while looking stays alive, so that no identity is given twice.
     alive: list[Any] = []
