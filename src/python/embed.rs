@@ -44,6 +44,7 @@ const SOURCES: &[(&str, &str)] = sources! {
     "coreai_audit.worker.inputs" => "worker/inputs.py",
     "coreai_audit.worker.observe" => "worker/observe.py",
     "coreai_audit.worker.outside" => "worker/outside.py",
+    "coreai_audit.worker.past" => "worker/past.py",
     "coreai_audit.worker.paths" => "worker/paths.py",
     "coreai_audit.worker.randomness" => "worker/randomness.py",
     "coreai_audit.worker.recipes" => "worker/recipes.py",
