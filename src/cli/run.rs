@@ -9,6 +9,7 @@ use crate::runtime::generate::{self, Numbers, Step};
 use crate::runtime::{Class, DType, Function, Model, Port, RunError, Tensor};
 use crate::text;
 use report::{Report, Timing};
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -98,7 +99,13 @@ impl Args {
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let function = self.function(&model)?;
         let given = self.given(&function)?;
-        let steps = self.steps.unwrap_or_else(|| steps_of(&given, &function));
+        let steps = match self.steps {
+            Some(steps) => steps,
+            None => steps_of(&given, &function).map_err(|e| match &self.inputs {
+                Some(path) => format!("{}: {e}", path.display()),
+                None => e,
+            })?,
+        };
         let mut states = self.states(&function)?;
         let mut numbers = Numbers::seeded(self.seed);
         let mut saved: Vec<(String, Tensor)> = Vec::new();
@@ -328,12 +335,23 @@ fn entry_of<'f>(function: &'f Function, entry: &str) -> Option<(Option<u32>, &'f
     Some((Some(n), port(name)?))
 }
 
-/// How many steps the inputs of a file are for.
-fn steps_of(given: &Tensors, function: &Function) -> u32 {
+/// How many steps the inputs of a file are for; where some are left out, a number in a file is no order to run
+/// as many.
+fn steps_of(given: &Tensors, function: &Function) -> Result<u32, String> {
     let steps = given
         .keys()
         .filter_map(|entry| entry_of(function, entry)?.0);
-    steps.max().map_or(1, |last| last.saturating_add(1))
+    let steps: BTreeSet<u32> = steps.collect();
+    let Some(last) = steps.last().copied() else {
+        return Ok(1);
+    };
+    if u64::from(last) + 1 == steps.len() as u64 {
+        return Ok(last.saturating_add(1));
+    }
+    Err(format!(
+        "the inputs are for step {last} (from 0) and {} before it, not for all: say with --steps how many to run",
+        steps.len() - 1
+    ))
 }
 
 /// The index and the extent of which an op says that they do not go together.

@@ -228,11 +228,22 @@ fn a_file_of_several_steps_says_how_many_run() {
         report["step_ms"].as_array().map(Vec::len)
     };
     assert_eq!(steps(&["0/input_ids", "1/input_ids"], &[]), Some(2));
-    // What the file lacks of a step is made up.
-    assert_eq!(steps(&["input_ids", "2/input_ids"], &[]), Some(3));
+    // What the file lacks of a step is made up, where the number of steps is said.
+    let some = ["input_ids", "2/input_ids"];
+    assert_eq!(steps(&some, &["--steps", "3"]), Some(3));
     assert_eq!(steps(&["0/input_ids"], &["--steps", "4"]), Some(4));
     // One value for every step says nothing about their number.
     assert_eq!(steps(&["input_ids"], &[]), Some(1));
+    // A number in a file does not make it run as often.
+    for last in [2, u32::MAX] {
+        files::write(&path, &[(format!("{last}/input_ids"), &ids)]).expect("written");
+        let said = run(root.path(), &["--inputs", "ids.safetensors", DECODER]);
+        let told = format!(
+            "error: ids.safetensors: the inputs are for step {last} (from 0) and 0 before it, not for all: say with \
+             --steps how many to run\n"
+        );
+        assert_eq!((said.code, said.err), (2, told));
+    }
 }
 
 #[test]

@@ -82,11 +82,14 @@ pub(super) fn product<T: num_traits::Float + 'static>(
     Ok(())
 }
 
+/// The threads there are. Outside of a pool of the model's own, everything stays on the caller's.
+fn pool() -> usize {
+    rayon::current_thread_index().map_or(1, |_| rayon::current_num_threads())
+}
+
 /// How many threads a product of this many multiplications is worth.
 pub(super) fn threads(work: usize) -> gemm::Parallelism {
-    // Outside of a pool of the model's own, everything stays on the caller's thread.
-    let threads = rayon::current_thread_index().map_or(1, |_| rayon::current_num_threads());
-    match threads {
+    match pool() {
         n if n > 1 && work > 1 << 18 => gemm::Parallelism::Rayon(n),
         _ => gemm::Parallelism::None,
     }
@@ -126,8 +129,7 @@ pub(super) struct Scratch {
 /// Columns of a product of one row with rows of halves that are computed at a time: so many that each of the
 /// streams [`Stored::dots`] reads is long, and few enough for a thread that is early to take some over.
 fn streamed(n: usize) -> usize {
-    let threads = rayon::current_thread_index().map_or(1, |_| rayon::current_num_threads());
-    n.div_ceil(2 * threads).max(BLOCK)
+    n.div_ceil(2 * pool()).max(BLOCK)
 }
 
 /// A product of `m` rows and `n` columns, `width` columns at a time, on several threads where so many
